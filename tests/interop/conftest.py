@@ -1,6 +1,10 @@
-"""Both packages, each in an interpreter of its own, and what comes of playing one against the other."""
+"""Both packages, each in an interpreter of its own, and what comes of playing one against the other.
+
+Programs are forked from a process that has imported the package, which takes the public one seconds of the processor.
+"""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,6 +14,7 @@ from typing import Any
 
 import pytest
 from benchmarks.public_package import COMMAND, ROOT, PublicPackageError, public_python
+from tests.support.forked import COMMANDS, ForkedProgram, Template, run_forked
 from tests.support.needs import skip_without
 
 PROGRAMS = "tests.interop.programs"
@@ -17,6 +22,9 @@ PACKAGES = ("ours", "public")
 
 Interpreters = dict[str, Path]
 """The interpreter that has each package."""
+
+Templates = dict[str, Template]
+"""What programs with each package are forked from."""
 
 Played = dict[str, dict[str, Any]]
 """What each scenario of a program saw, or how it failed."""
@@ -31,6 +39,13 @@ def interpreters() -> Interpreters:
         skip_without("the public package", str(error), COMMAND)
 
 
+@pytest.fixture(scope="session")
+def templates(interpreters: Interpreters) -> Templates:
+    """What programs with each package are forked from."""
+    public = ("openenv.core.env_server", "openenv.cli.__main__", "uvicorn.main")
+    return {"ours": COMMANDS, "public": Template(interpreters["public"], public)}
+
+
 @pytest.fixture(
     scope="session", params=[f"{client} client, {server} server" for client in PACKAGES for server in PACKAGES]
 )
@@ -40,24 +55,22 @@ def pairing(request: pytest.FixtureRequest) -> tuple[str, str]:
     return client, server
 
 
-def played_by(
-    pairing: tuple[str, str], interpreters: Interpreters, *, server: str, player: str, sessions: int
-) -> Played:
-    """Play all scenarios of a program, in one process of the client's package, which takes seconds to import."""
+def played_by(pairing: tuple[str, str], templates: Templates, *, server: str, player: str, sessions: int) -> Played:
+    """Play all scenarios of a program, in one process of the client's package."""
     client, served = pairing
-    with running_server(interpreters[served], server, sessions) as url:
-        command = [str(interpreters[client]), "-m", f"{PROGRAMS}.{player}", "--url", url]
-        finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
+    with running_server(templates[served], server, sessions) as url:
+        words = ["-m", f"{PROGRAMS}.{player}", "--url", url]
+        finished = run_forked(words, cwd=ROOT, env=os.environ, timeout=100, template=templates[client])
     assert finished.returncode == 0, finished.stderr
     outcomes: Played = json.loads(finished.stdout)
     return outcomes
 
 
 @contextmanager
-def running_server(python: Path, program: str, sessions: int) -> Iterator[str]:
-    """Serve with the package that an interpreter has, and yield the address."""
-    command = [str(python), "-m", f"{PROGRAMS}.{program}", "--sessions", str(sessions)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+def running_server(template: Template, program: str, sessions: int) -> Iterator[str]:
+    """Serve with the package that a template has, and yield the address."""
+    words = ["-m", f"{PROGRAMS}.{program}", "--sessions", str(sessions)]
+    with ForkedProgram(words, cwd=ROOT, env=os.environ, stdout=subprocess.PIPE, template=template) as process:
         assert process.stdout is not None
         try:
             yield f"http://127.0.0.1:{int(process.stdout.readline())}"

@@ -1,25 +1,26 @@
 """A catalog of our own environments: both packages build the same one, to the byte, and each searches the other's."""
 
 import json
+import os
 import shutil
-import subprocess
 from pathlib import Path
 
 from benchmarks.public_package import ROOT
-from tests.interop.conftest import Interpreters
+from tests.interop.conftest import Templates
+from tests.support.forked import Template, run_forked
 from tests.support.services.git_repositories import commit_all
 
 FILES = ("openenv.yaml", "pyproject.toml", "README.md")
 
 
-def run(python: Path, *arguments: object) -> str:
-    command = [str(python), "-m", "openenv.cli", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+def run(template: Template, *arguments: object) -> str:
+    words = ["-m", "openenv.cli", *map(str, arguments)]
+    done = run_forked(words, cwd=ROOT, env=os.environ, timeout=100, template=template)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def test_both_build_and_search_the_same(interpreters: Interpreters, tmp_path: Path) -> None:
+def test_both_build_and_search_the_same(templates: Templates, tmp_path: Path) -> None:
     repository = tmp_path / "games"
     for manifest in ROOT.glob("envs/*/openenv.yaml"):
         folder = repository / "envs" / manifest.parent.name
@@ -28,11 +29,11 @@ def test_both_build_and_search_the_same(interpreters: Interpreters, tmp_path: Pa
             shutil.copy(manifest.parent / name, folder / name)
     commit_all(repository)
     where = ["--repository", repository, "--repository-uri", "https://github.com/owner/games.git"]
-    files = {package: tmp_path / f"{package}.json" for package in interpreters}
-    for package, python in interpreters.items():
-        run(python, "catalog", "build", *where, "--publisher", "example.com", "--output", files[package])
+    files = {package: tmp_path / f"{package}.json" for package in templates}
+    for package, template in templates.items():
+        run(template, "catalog", "build", *where, "--publisher", "example.com", "--output", files[package])
     assert files["ours"].read_bytes() == files["public"].read_bytes()
     search = ["discover", "a game of words", "--json", "--catalog"]
-    ours = json.loads(run(interpreters["ours"], *search, files["public"]))
-    assert ours == json.loads(run(interpreters["public"], *search, files["ours"]))
+    ours = json.loads(run(templates["ours"], *search, files["public"]))
+    assert ours == json.loads(run(templates["public"], *search, files["ours"]))
     assert len(ours["results"]) > 1

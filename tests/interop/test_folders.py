@@ -1,6 +1,7 @@
 """Environment folders that were written for the public package are served by ours as by that one, unchanged."""
 
 import json
+import os
 import re
 import socket
 import subprocess
@@ -12,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.interop.conftest import Interpreters
+from tests.interop.conftest import Templates
+from tests.support.forked import ForkedProgram, Template
 from tests.support.public_folders import PUBLIC_FOLDERS
 from websockets.sync.client import connect
 
@@ -79,12 +81,13 @@ SCRIPTS: dict[str, list[Any]] = {
 
 
 @contextmanager
-def in_container(python: Path, folder: Path) -> Iterator[str]:
-    """Serve a folder as its Dockerfile does, with the package that an interpreter has."""
+def in_container(template: Template, folder: Path) -> Iterator[str]:
+    """Serve a folder as its Dockerfile does, with the package that a template has."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    command = [str(python), "-m", "uvicorn", "server.app:app", "--port", str(port), "--log-level", "warning"]
-    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as served:
+    words = ["-m", "uvicorn", "server.app:app", "--port", str(port), "--log-level", "warning"]
+    piped: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with ForkedProgram(words, cwd=folder, env=os.environ, template=template, **piped) as served:
         try:
             yield f"http://127.0.0.1:{port}"
         finally:
@@ -121,16 +124,16 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def told(interpreters: Interpreters, folders: dict[str, Path]) -> dict[tuple[str, str], list[Any]]:
+def told(templates: Templates, folders: dict[str, Path]) -> dict[tuple[str, str], list[Any]]:
     """What each folder answers in its container with either package, and served by our command.
 
-    All servers start at once: the public package takes seconds to import.
+    All servers start at once.
     """
     with ExitStack() as servers:
         urls: dict[tuple[str, str], str] = {}
         for name, folder in folders.items():
-            for package, python in interpreters.items():
-                urls[name, package] = servers.enter_context(in_container(python, folder))
+            for package, template in templates.items():
+                urls[name, package] = servers.enter_context(in_container(template, folder))
             # Without it, the server says where the environment raised, as one that its own author has started.
             command = LocalProcessProvider(folder, env_vars={"OPENENV_DEBUG": "0"})
             urls[name, "command"] = servers.enter_context(command).base_url

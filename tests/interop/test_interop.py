@@ -5,7 +5,7 @@ expect of ours is what the public package does.
 """
 
 import pytest
-from tests.interop.conftest import Interpreters, Played, played_by, saw
+from tests.interop.conftest import Played, Templates, played_by, saw
 
 SESSIONS = 4
 EPISODE = [
@@ -36,9 +36,9 @@ INVALID = ["RuntimeError", "Server error: Invalid message (code: VALIDATION_ERRO
 
 
 @pytest.fixture(scope="session")
-def played(pairing: tuple[str, str], interpreters: Interpreters) -> Played:
+def played(pairing: tuple[str, str], templates: Templates) -> Played:
     """All scenarios of the counter."""
-    return played_by(pairing, interpreters, server="server", player="play", sessions=SESSIONS)
+    return played_by(pairing, templates, server="server", player="play", sessions=SESSIONS)
 
 
 @pytest.mark.parametrize("scenario", ["play_async", "play_sync", "play_bare"])

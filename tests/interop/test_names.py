@@ -2,11 +2,16 @@
 
 import importlib
 import json
-import subprocess
+import os
 from importlib.util import find_spec
 
+import pytest
 from benchmarks.public_package import ROOT
-from tests.interop.conftest import PROGRAMS, Interpreters
+from tests.interop.conftest import PROGRAMS, Templates
+from tests.support.forked import run_forked
+
+Names = dict[str, list[str]]
+"""Of each module."""
 
 LEFT_OUT_MODULES = frozenset(
     {
@@ -43,21 +48,31 @@ def is_here(module: str, name: str) -> bool:
         return False
 
 
-def test_what_programs_import_is_here(interpreters: Interpreters) -> None:
-    promised = listed(interpreters)
+@pytest.fixture(scope="module")
+def listed(templates: Templates) -> dict[str, Names]:
+    """What the public package's modules promise, and what they hold."""
+    words = ["-m", f"{PROGRAMS}.names"]
+    done = run_forked(words, cwd=ROOT, env=os.environ, timeout=300, template=templates["public"])
+    assert done.returncode == 0, done.stderr
+    names: dict[str, Names] = json.loads(done.stdout)
+    return names
+
+
+def test_what_programs_import_is_here(listed: dict[str, Names]) -> None:
+    promised = listed["promised"]
     counted = {module: names for module, names in promised.items() if not is_left_out(module)}
     assert absent(counted) == {module: names.split() for module, names in LEFT_OUT.items()}
     # The figures of docs/drop-in.md.
     assert (len(promised), count(promised), count(counted) - count(absent(counted))) == (96, 529, 361)
 
 
-def test_modules_that_are_left_out_are_not_here(interpreters: Interpreters) -> None:
-    lacking = {module for module in listed(interpreters) if not is_module(module)}
+def test_modules_that_are_left_out_are_not_here(listed: dict[str, Names]) -> None:
+    lacking = {module for module in listed["promised"] if not is_module(module)}
     assert {module for module in lacking if not module.startswith(f"{VALIDATION}.")} == LEFT_OUT_MODULES
 
 
-def test_what_programs_import_through_another_module_is_here(interpreters: Interpreters) -> None:
-    held = listed(interpreters, "--held")
+def test_what_programs_import_through_another_module_is_here(listed: dict[str, Names]) -> None:
+    held = listed["held"]
     assert "StepResult" in held["openenv.core.env_client"]
     assert count(held) > 200
     assert absent({module: names for module, names in held.items() if not is_left_out(module)}) == {}
@@ -74,18 +89,10 @@ def is_module(module: str) -> bool:
         return False
 
 
-def listed(interpreters: Interpreters, *options: str) -> dict[str, list[str]]:
-    command = [str(interpreters["public"]), "-m", f"{PROGRAMS}.names", *options]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    names: dict[str, list[str]] = json.loads(done.stdout)
-    return names
-
-
-def count(names: dict[str, list[str]]) -> int:
+def count(names: Names) -> int:
     return sum(map(len, names.values()))
 
 
-def absent(public: dict[str, list[str]]) -> dict[str, list[str]]:
+def absent(public: Names) -> Names:
     missing = {module: [name for name in names if not is_here(module, name)] for module, names in public.items()}
     return {module: names for module, names in missing.items() if names}

@@ -1,16 +1,16 @@
 """Tool clients and environments by tools of our package and of the public one, each driving each."""
 
 import pytest
-from tests.interop.conftest import Interpreters, Played, played_by, saw
+from tests.interop.conftest import Played, Templates, played_by, saw
 
 TOOLS = ["write", "read", "untyped", "fall"]
 EPISODE = [{"status": "ready"}, TOOLS, 2, {"notes": ["a", "a"]}, "first", 2]
 
 
 @pytest.fixture(scope="session")
-def played(pairing: tuple[str, str], interpreters: Interpreters) -> Played:
+def played(pairing: tuple[str, str], templates: Templates) -> Played:
     """All scenarios of the notes."""
-    return played_by(pairing, interpreters, server="tool_server", player="tool_play", sessions=8)
+    return played_by(pairing, templates, server="tool_server", player="tool_play", sessions=8)
 
 
 @pytest.mark.parametrize("scenario", ["call_async", "call_sync"])

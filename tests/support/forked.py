@@ -1,8 +1,8 @@
 """Programs of Python in processes of their own, without the second of the processor that each start costs.
 
-They are forked from one process that has imported what the commands import, and differ from started ones in nothing
-else: variables, folder, streams, signals and exit status are theirs. What a program imports itself is read in its own
-process. A test of how Python starts, or of what is imported then, starts it itself.
+They are forked from one process that has imported what the commands import, or whatever a test names, and differ from
+started ones in nothing else: variables, folder, streams, signals and exit status are theirs. What a program imports
+itself is read in its own process. A test of how Python starts, or of what is imported then, starts it itself.
 """
 
 import atexit
@@ -16,20 +16,39 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-TEMPLATE = Path(__file__).parent / "programs" / "command_template.py"
+PROGRAM = Path(__file__).parent / "programs" / "command_template.py"
+
+
+@dataclass(frozen=True)
+class Template:
+    """A process to fork programs from.
+
+    Attributes:
+        python: Its interpreter.
+        modules: What it has imported.
+    """
+
+    python: Path
+    modules: tuple[str, ...]
+
+
+_COMMANDS = ("collect", "doctor", "eval", "info", "init", "list", "mcp", "play", "serve", "traces", "validate")
+COMMANDS = Template(Path(sys.executable), tuple(f"openenv.cli.commands.{command}" for command in _COMMANDS))
+"""Has the commands that tests start most often."""
 
 
 @cache
-def _template() -> socket.socket:
+def _started(template: Template) -> socket.socket:
     """Start the process to fork from; it ends with this one."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
-        command = [sys.executable, str(TEMPLATE), str(theirs.fileno())]
+        command = [str(template.python), str(PROGRAM), str(theirs.fileno()), *template.modules]
         process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
     atexit.register(_end, process, ours)
     return ours
@@ -51,6 +70,7 @@ class ForkedProgram:
         stdout: Its standard output.
         stderr: Its standard error; with ``STDOUT`` it goes where standard output goes.
         start_new_session: Whether it leads a session and a process group of its own.
+        template: What it is forked from.
     """
 
     def __init__(
@@ -63,6 +83,7 @@ class ForkedProgram:
         stdout: int | None = None,
         stderr: int | None = None,
         start_new_session: bool = False,
+        template: Template = COMMANDS,
     ) -> None:
         self.args = words
         self.returncode: int | None = None
@@ -75,7 +96,7 @@ class ForkedProgram:
             theirs_out, ours_out = _stream(stdout, 1, its)
             theirs_err, ours_err = _stream(theirs_out if stderr == subprocess.STDOUT else stderr, 2, its)
             streams = [theirs_in, theirs_out, theirs_err]
-            socket.send_fds(_template(), [json.dumps(request).encode()], [*streams, tells])
+            socket.send_fds(_started(template), [json.dumps(request).encode()], [*streams, tells])
         self.stdin = None if ours_in is None else os.fdopen(ours_in, "w", encoding="utf-8")
         self.stdout = None if ours_out is None else os.fdopen(ours_out, encoding="utf-8")
         self.stderr = None if ours_err is None else os.fdopen(ours_err, encoding="utf-8")
@@ -137,7 +158,14 @@ def _stream(given: int | None, number: int, its: ExitStack) -> tuple[int, int | 
 
 
 def run_forked(
-    words: list[str], *, cwd: Path, env: Mapping[str, str], typed: str = "", timeout: float, merged: bool = False
+    words: list[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    typed: str = "",
+    timeout: float,
+    merged: bool = False,
+    template: Template = COMMANDS,
 ) -> subprocess.CompletedProcess[str]:
     """Run a program to its end, as ``subprocess.run`` does.
 
@@ -148,6 +176,7 @@ def run_forked(
         typed: What its standard input holds.
         timeout: Seconds until it is killed.
         merged: Whether standard error goes where standard output goes.
+        template: What it is forked from.
 
     Returns:
         How it ended, and what it wrote.
@@ -156,8 +185,8 @@ def run_forked(
         subprocess.TimeoutExpired: It took longer.
     """
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-        streams: Any = {"stdout": output.fileno(), "stderr": (output if merged else errors).fileno()}
-        with ForkedProgram(words, cwd=cwd, env=env, stdin=subprocess.PIPE, **streams) as process:
+        told: Any = {"stdout": output.fileno(), "stderr": (output if merged else errors).fileno()}
+        with ForkedProgram(words, cwd=cwd, env=env, stdin=subprocess.PIPE, template=template, **told) as process:
             try:
                 assert process.stdin is not None
                 with suppress(BrokenPipeError):  # it ended without reading

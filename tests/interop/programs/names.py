@@ -1,6 +1,6 @@
 """List what each public module of this interpreter's package promises: its ``__all__``, else what it defines.
 
-After ``--held``: which models, environments, clients and their functions each module has, of any module.
+And apart from that: which models, environments, clients and their functions each module has, of any module.
 """
 
 import importlib
@@ -9,7 +9,7 @@ import json
 import pkgutil
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import ModuleType
 
 import openenv
@@ -64,7 +64,8 @@ def _is_own(name: str, value: object, module: ModuleType) -> bool:
 
 
 if __name__ == "__main__":
-    list_names: Callable[[ModuleType], list[str]] = held if "--held" in sys.argv else promised
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        sys.stdout.write(json.dumps({module.__name__: list_names(module) for module in public_modules()}))
+        modules = list(public_modules())
+        listed = {kind.__name__: {module.__name__: kind(module) for module in modules} for kind in (promised, held)}
+        sys.stdout.write(json.dumps(listed))

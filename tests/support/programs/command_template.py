@@ -1,8 +1,8 @@
 """Runs programs in forks of itself, for tests/support/forked.py: what they import is loaded once, here.
 
-A request comes over the socket whose number is the argument: a JSON object with the words after ``python``, the folder
-and the variables, and with it the descriptors of the program's standard streams and of a pipe. The program's process id
-and then its exit status are written to the pipe, a line each.
+The arguments are the number of a socket and modules to import. A request comes over the socket: a JSON object with the
+words after ``python``, the folder and the variables, and with it the descriptors of the program's standard streams and
+of a pipe. The program's process id and then its exit status are written to the pipe, a line each.
 """
 
 import gc
@@ -16,9 +16,6 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
-
-PRELOADED = ("collect", "doctor", "eval", "info", "init", "list", "mcp", "play", "serve", "traces", "validate")
-"""The commands that tests start most often."""
 
 
 def serve(control: socket.socket) -> dict[str, Any]:
@@ -74,8 +71,8 @@ def become(words: list[str], folder: str, variables: dict[str, str], *, leads_se
 
 
 if __name__ == "__main__":
-    for command in PRELOADED:
-        import_module(f"openenv.cli.commands.{command}")
+    for module in sys.argv[2:]:
+        import_module(module)
     gc.freeze()  # else each fork would look through all of it, and so copy it
     asked = serve(socket.socket(fileno=int(sys.argv[1])))
     become(asked["words"], asked["folder"], asked["variables"], leads_session=asked["leads_session"])
