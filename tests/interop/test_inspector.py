@@ -1,6 +1,7 @@
 """MCP's own inspector, from npm, finds and calls the tools of our environments, over HTTP and stdio."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 import gymnasium
 import pytest
 from tests.support.environment_folders import write_files
+from tests.support.forked import ForkedProgram
 from tests.support.services.npm_packages import NpmProgram
 
 INSPECTOR = NpmProgram("@modelcontextprotocol/inspector", "2.12.0", "mcp-inspector")
@@ -192,8 +194,9 @@ def inspector() -> None:
 def inspecting(served: str, folder: Path) -> Iterator[Inspected]:
     """Serve an environment on a free port until the block ends."""
     write_files(folder / "notes_env", NOTES)
-    command = [sys.executable, "-u", "-m", "openenv.cli", "serve", served, "--port", "0"]
-    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as server:
+    words = ["-m", "openenv.cli", "serve", served, "--port", "0"]
+    variables = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with ForkedProgram(words, cwd=folder, env=variables, stdout=subprocess.PIPE) as server:
         try:
             assert server.stdout is not None
             found = re.search(r"http://\S+", server.stdout.readline())

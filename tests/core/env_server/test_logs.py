@@ -192,6 +192,7 @@ def send_nonsense(server: LoggingServer) -> None:
             raw.sendall(HANDSHAKE)
             assert b"101" in raw.recv(4096)
             raw.sendall(frame)
+            raw.shutdown(socket.SHUT_WR)  # else the server waits ten seconds for that, after it has refused the frame
             while raw.recv(4096):
                 pass
     for text in ("{", "[1]", '{"type":"bogus"}', "\0"):
