@@ -23,7 +23,30 @@ ResultT = TypeVar("ResultT")
 
 # Nothing listens there. File addresses, which the tasks have, go through no proxy.
 _NOWHERE = "http://127.0.0.1:9"
+# Chromium loads pages for the menu of its address bar, which nobody sees, at each start: half of the processor's time
+# that it takes. Of several such arguments it takes the last one, so what Playwright turns off by itself is here again.
+WITHOUT_FEATURES = "--disable-features=" + ",".join(
+    (
+        "WebUIOmniboxAimPopup",
+        "WebUIOmniboxPopup",
+        "AimEnabled",
+        "AvoidCorsURLLoaderRestartOnRedirect",
+        "AvoidUnnecessaryBeforeUnloadCheckSync",
+        "DestroyProfileOnBrowserClose",
+        "HttpsFirstBalancedModeAutoEnable",
+        "HttpsUpgrades",
+        "LensOverlay",
+        "MediaRouter",
+        "NetworkTimeServiceQuerying",
+        "OptimizationHints",
+        "PaintHolding",
+        "PreconnectToSearch",
+        "TcpPortRandomizationWin",
+        "ThirdPartyStoragePartitioning",
+    )
+)
 _ARGUMENTS = [
+    WITHOUT_FEATURES,
     "--disable-partial-raster",  # with it, the corners of a button may be drawn in two ways
     "--disable-smooth-scrolling",
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",

@@ -16,11 +16,17 @@ def open_chromium(*arguments: str) -> Iterator[Any]:
         *arguments: Further arguments of its command line.
     """
     api = pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install --group test")
+    from browsergym_env.server.browser import WITHOUT_FEATURES  # which imports Playwright
+
     chromium = find_program("browser")
     with api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=chromium,
-            args=["--no-sandbox", *arguments],  # it is root's, and shows nothing but the tests' own pages
+            args=[
+                "--no-sandbox",
+                WITHOUT_FEATURES,
+                *arguments,
+            ],  # it is root's, and shows nothing but the tests' own pages
         )
         try:
             yield browser
