@@ -18,6 +18,7 @@ extensions = [
     "sphinx.ext.viewcode",
     "commands",
     "signatures",
+    "source_pages",
 ]
 exclude_patterns = ["_build"]
 
