@@ -61,6 +61,7 @@ class Outcome:
     """Outcome of a reset or a step: an observation with its reward, its done flag and its metadata.
 
     ``has_plain_metadata`` says that the metadata are only names and finite numbers, whose JSON is the same everywhere.
+    ``written`` is the outcome as JSON for its session's transport, where a trace needed it before the transport.
     """
 
     observation: BaseModel | WrittenJson
@@ -68,6 +69,7 @@ class Outcome:
     done: bool = False
     metadata: dict[str, Any] = field(default_factory=dict)
     has_plain_metadata: bool = False
+    written: Written | None = field(default=None, init=False, repr=False, compare=False)
 
 
 def outcome_of(returned: Any) -> Outcome:

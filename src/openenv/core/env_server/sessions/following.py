@@ -21,7 +21,7 @@ from openenv.core.env_server.traces import SessionTrace
 from openenv.core.env_server.traces.encoding import Sent, copy_of, line_of
 from openenv.core.exceptions import RequestError
 from openenv.core.wire.answers import written_outcome
-from openenv.core.wire.arrays import ArrayWriter, Written, nested
+from openenv.core.wire.arrays import ArrayWriter, nested
 from openenv.core.wire.errors import error_data, error_json
 from openenv.core.wire.results import Outcome
 
@@ -44,9 +44,6 @@ class Trace(Protocol):
 
     def failure(self, error: RequestError) -> None:
         """Record the error of the request."""
-
-    def json_of(self, outcome: Outcome, arrays: ArrayWriter | None) -> Written:
-        """Return an outcome as JSON."""
 
     def close(self, ending: str) -> None:
         """Record the end of the session."""
@@ -165,8 +162,6 @@ class FollowedTrace:
         self._recorded = recorded
         self._kind: str | None = None  # of the request under way
         self._sent = b"{}"
-        self._outcome: Outcome | None = None
-        self._written: Written = ""
 
     def request(self, kind: str, data: Mapping[str, Any] | BaseModel, sent: Sent | None) -> None:
         """Record a request that is about to be carried out; see ``SessionTrace.request``."""
@@ -189,12 +184,11 @@ class FollowedTrace:
         if kind is None:  # a request from before the session was followed
             return
         try:
-            self._written = written = self._json_of(outcome, arrays)
+            outcome.written = written = outcome.written or written_outcome(outcome, arrays)
         except RequestError as error:  # the transport meets it, too
             self.failure(error)
             return
         self._kind = None
-        self._outcome = outcome
         took_s = time.monotonic() - began
         self._feed.add(self._episode, line_of(kind, time.time(), took_s, self._sent, nested(written)))
 
@@ -207,16 +201,8 @@ class FollowedTrace:
             answer = error_json(error_data(error))
             self._feed.add(self._episode, line_of(kind, time.time(), 0.0, self._sent, answer, failed=True))
 
-    def json_of(self, outcome: Outcome, arrays: ArrayWriter | None) -> Written:
-        """Return an outcome as JSON; see ``SessionTrace.json_of``."""
-        return self._written if outcome is self._outcome else self._json_of(outcome, arrays)
-
     def close(self, ending: str) -> None:
         """Record the end of the session."""
         if self._recorded is not None:
             self._recorded.close(ending)
         self._feed.end(ending)
-
-    def _json_of(self, outcome: Outcome, arrays: ArrayWriter | None) -> Written:
-        recorded = self._recorded
-        return written_outcome(outcome, arrays) if recorded is None else recorded.json_of(outcome, arrays)

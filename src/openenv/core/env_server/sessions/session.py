@@ -591,8 +591,8 @@ class Session:
             raise
 
     def _written(self, outcome: Outcome) -> Written:
-        arrays, trace = self._arrays, self._trace
-        return written_outcome(outcome, arrays) if trace is None else trace.json_of(outcome, arrays)
+        written = outcome.written
+        return written_outcome(outcome, self._arrays) if written is None else written
 
     async def _handle_in_turn(self, kind: str, data: Any, sent: KeptData) -> Written:
         with self.request_errors(kind):

@@ -26,7 +26,7 @@ from openenv.core.env_server.traces.store import EpisodeRow
 from openenv.core.env_server.traces.writer import Hidden, Part, Retention, TraceWriter
 from openenv.core.exceptions import InvalidRequestError, RequestError
 from openenv.core.wire.answers import written_outcome
-from openenv.core.wire.arrays import ArrayWriter, Written, nested
+from openenv.core.wire.arrays import ArrayWriter
 from openenv.core.wire.errors import error_data, error_json
 from openenv.core.wire.results import Outcome
 from openenv.core.wire.types import Scalar
@@ -56,62 +56,33 @@ class EpisodeTrace:
     Attributes:
         row: As above; its steps and its reward are those of ``counted``.
         offset: As above.
+        entries: What was collected since the last ``take``, as for ``encoded_entries``.
+        reward: Sum of the rewards; ``None`` before the first.
     """
 
-    __slots__ = ("_entries", "_handed_over", "_part", "_reward", "_steps", "offset", "row")
+    __slots__ = ("_handed_over", "_part", "_steps", "entries", "offset", "reward", "row")
 
     def __init__(self, row: EpisodeRow, offset: float) -> None:
         self.row = row
         self.offset = offset
         # The values of all entries in one list: of a tuple for each, the garbage collector would count and visit all.
-        self._entries: list[Any] = []
+        self.entries: list[Any] = []
+        self.reward: Scalar | None = None
         self._handed_over = 0
         self._part = 0
         self._steps = 0
-        self._reward: Scalar | None = None
-
-    def add(self, kind: str, outcome: Outcome, began: float, request: bytes, answer: str) -> bool:
-        """Add an outcome, and end the episode if it says so.
-
-        On the path of each step: nothing is written or copied, and what can be counted later is.
-
-        Args:
-            kind: ``reset`` or ``step``.
-            outcome: The outcome.
-            began: When the request's turn began, by ``time.monotonic``.
-            request: The request's data as JSON.
-            answer: The outcome as JSON.
-
-        Returns:
-            Whether this is the first entry since the last ``take``.
-        """
-        entries = self._entries
-        is_first = not entries
-        entries += (STEP_CODE if kind == STEP else RESET_CODE, time.monotonic(), began, request, answer)
-        if (reward := outcome.reward) is not None:
-            self._reward = reward if self._reward is None else self._reward + reward
-        if outcome.done:
-            self._end_with(outcome)
-        return is_first
-
-    def add_error(self, kind: str, request: bytes, answer: str) -> bool:
-        """Add an error; as ``add``."""
-        is_first = not self._entries
-        now = time.monotonic()
-        self._entries += (FAILED_STEP_CODE if kind == STEP else FAILED_RESET_CODE, now, now, request, answer)
-        return is_first
 
     def counted(self) -> EpisodeRow:
         """Return the row with the steps and the rewards so far."""
-        self.row.steps = self._steps + self._entries[::VALUES].count(STEP_CODE)
-        self.row.reward = self._reward
+        self.row.steps = self._steps + self.entries[::VALUES].count(STEP_CODE)
+        self.row.reward = self.reward
         return self.row
 
     def continue_from(self, original: "EpisodeTrace") -> None:
         """Record that the episode continues another one, as a fork of it."""
         row = self.row
-        row.fork_of(original.counted(), original._handed_over + len(original._entries) // VALUES)
-        self._steps, self._reward = row.steps, row.reward
+        row.fork_of(original.counted(), original._handed_over + len(original.entries) // VALUES)
+        self._steps, self.reward = row.steps, row.reward
 
     def end(self, ending: str) -> None:
         """Record how the episode ended."""
@@ -121,14 +92,15 @@ class EpisodeTrace:
     def take(self) -> Part:
         """Return what was collected, and collect anew."""
         row = self.counted().copy()
-        entries, self._entries = self._entries, []
+        entries, self.entries = self.entries, []
         self._steps = row.steps
         self._handed_over += len(entries) // VALUES
         if entries:
             self._part += 1
         return Part(row, self._part, entries, self.offset)
 
-    def _end_with(self, outcome: Outcome) -> None:
+    def end_with(self, outcome: Outcome) -> None:
+        """Record how the episode ended, by its last outcome."""
         if self.row.ending not in (DONE, TRUNCATED):
             ends = outcome.metadata
             is_cut = ends.get("truncated") is True and ends.get("terminated") is not True
@@ -274,13 +246,11 @@ class SessionTrace:
         "_arguments",
         "_episode",
         "_kind",
-        "_outcome",
         "_recorder",
         "_sent",
         "_session",
         "_skips",
         "_transport",
-        "_written",
     )
 
     def __init__(self, recorder: TraceRecorder, session: str, transport: str) -> None:
@@ -292,8 +262,6 @@ class SessionTrace:
         self._kind: str | None = None  # of the request under way
         self._arguments: Mapping[str, Any] | BaseModel = {}  # of the last reset
         self._sent = b"{}"
-        self._outcome: Outcome | None = None
-        self._written: Written = ""
 
     def request(self, kind: str, data: Mapping[str, Any] | BaseModel, sent: Sent | None) -> None:
         """Record a request that is about to be carried out.
@@ -317,7 +285,7 @@ class SessionTrace:
         self._kind = None
 
     def answer(self, outcome: Outcome, began: float, arrays: ArrayWriter | None) -> None:
-        """Record the outcome of the request, as JSON that ``json_of`` returns.
+        """Record the outcome of the request, as JSON that it has then as ``written``.
 
         Args:
             outcome: The outcome.
@@ -328,22 +296,27 @@ class SessionTrace:
         if kind is None:
             return
         try:
-            self._written = written = written_outcome(outcome, arrays)
+            outcome.written = written = written_outcome(outcome, arrays)
         except RequestError as error:  # the transport meets it, too
             self._kind = kind
             self.failure(error)
             return
-        self._outcome = outcome
         episode = self._episode
         if kind == RESET or episode is None:
             episode = self._begin(self._arguments if kind == RESET else {})
             if episode is None:
                 return
-        text = nested(written)
-        if episode.add(kind, outcome, began, self._sent, text):
+        sent, text = self._sent, written if isinstance(written, str) else written.nested()
+        # On the path of each step: nothing is written or copied, and what can be counted later is.
+        if not episode.entries:
             self._recorder.changed(episode)
-        if len(self._sent) + len(text) > _LARGE:
-            self._recorder.added_large(len(self._sent) + len(text))
+        episode.entries += (STEP_CODE if kind == STEP else RESET_CODE, time.monotonic(), began, sent, text)
+        if (reward := outcome.reward) is not None:
+            episode.reward = reward if episode.reward is None else episode.reward + reward
+        if outcome.done:
+            episode.end_with(outcome)
+        if len(sent) + len(text) > _LARGE:
+            self._recorder.added_large(len(sent) + len(text))
 
     def failure(self, error: RequestError) -> None:
         """Record the error of the request, unless it is recorded already."""
@@ -357,13 +330,6 @@ class SessionTrace:
         self._fail(kind, error_json(error_data(error)))
         if self._episode is not None and not is_refused:
             self._episode.row.error = error.code
-
-    def json_of(self, outcome: Outcome, arrays: ArrayWriter | None) -> Written:
-        """Return an outcome as JSON, which was written for the trace already unless that left the outcome out."""
-        if outcome is not self._outcome:
-            return written_outcome(outcome, arrays)
-        self._outcome = None  # which the garbage collector would visit until the next step
-        return self._written
 
     def continue_from(self, other: "SessionTrace") -> None:
         """Record that the session continues, as a fork, where another session stands."""
@@ -407,8 +373,10 @@ class SessionTrace:
         episode = self._episode
         if episode is None:
             return
-        if episode.add_error(kind, self._sent, answer):
+        if not episode.entries:
             self._recorder.changed(episode)
+        now = time.monotonic()
+        episode.entries += (FAILED_STEP_CODE if kind == STEP else FAILED_RESET_CODE, now, now, self._sent, answer)
         if len(self._sent) > _LARGE:
             self._recorder.added_large(len(self._sent))
 
