@@ -46,6 +46,8 @@ MEASUREMENTS = (
     Measurement(server_cpu.rubric, ("rubric",)),
     Measurement(records.journal, ("journal",)),
     Measurement(records.traces, ("traces",)),
+    Measurement(records.traces_in_threads, ("traces_threaded",)),
+    Measurement(records.traces_of_sockets, ("traces_legacy",)),
     Measurement(growth.sessions, ("cpu_growth",), attrgetter("growth_rounds")),
     Measurement(workers.workers, ("workers",), attrgetter("growth_rounds")),
     Measurement(latency.round_trip, ("round_trip",)),

@@ -55,6 +55,8 @@ ROWS: dict[str, Row] = {
     "rubric": Row("what a rubric of ten parts adds to it, 64 sessions (v1)", "µs", 1e-6, 20e-6, Floor.CPU),
     "journal": Row("steps/s with a journal over without, 64 sessions (v1)", "times", 1, 0.9, more_is_better=True),
     "traces": Row("steps/s with traces over without, 64 sessions (v1)", "times", 1, 0.9, more_is_better=True),
+    "traces_threaded": Row("the same, in threads", "times", 1, 0.9, more_is_better=True),
+    "traces_legacy": Row("the same, a socket each", "times", 1, 0.9, more_is_better=True),
     "cpu_growth": Row("CPU per step, 10,000 sessions over 100 (v1)", "times", 1, 1.25),
     "workers": Row("steps/s of 2 workers over 1, 200 µs steps", "times", 1, 1.8, more_is_better=True),
     "round_trip": Row("round trip p50, bare client", "µs", 1e-6, 110e-6, Floor.ROUND_TRIP),

@@ -109,7 +109,6 @@ def _collect(sessions: list[SessionTrace], outcome: Outcome, arrays: ArrayWriter
         for session in sessions:
             session.request("step", action, _REQUEST)
             session.answer(outcome, 1.0, arrays)
-            session.json_of(outcome, arrays)
 
 
 def _encoded(writer: KeptParts) -> list[EncodedPart]:
