@@ -82,7 +82,7 @@ $(VENV)/.ready-dev: $(VENV)/.ready
 # compiled here: on a new machine each would else spend twice the time. What is wrong with a test is for make test to say.
 $(VENV)/.collected: $(VENV)/.ready-dev $(VENV)/.compiled
 	@echo "Compiling the tests and what they import (half a minute) ..."
-	@env --unset=PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --collect-only -qq >$(VENV)/collected.log 2>&1 || true
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --collect-only -qq >$(VENV)/collected.log 2>&1 || true
 	@touch $@
 
 $(VENV)/bin/python:
