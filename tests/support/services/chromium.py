@@ -22,11 +22,8 @@ def open_chromium(*arguments: str) -> Iterator[Any]:
     with api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=chromium,
-            args=[
-                "--no-sandbox",
-                WITHOUT_FEATURES,
-                *arguments,
-            ],  # it is root's, and shows nothing but the tests' own pages
+            # It is root's, and shows nothing but the tests' own pages.
+            args=["--no-sandbox", WITHOUT_FEATURES, *arguments],
         )
         try:
             yield browser
