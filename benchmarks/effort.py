@@ -21,6 +21,7 @@ class Effort:
         idle_sessions: Sessions whose memory is measured.
         imports: Fresh interpreters that import the package in a round.
         growth_steps: Steps, of all sessions together, for a point of how cost grows.
+        least_steps: Steps of each session for such a point, at the least, and before it.
         most_sockets: Sockets up to which the cost of our legacy wire is followed.
         most_public_sockets: The same of the public server; 0 leaves it out.
         worker_steps: Steps, of all sessions together, for a figure of what workers carry.
@@ -39,6 +40,7 @@ class Effort:
     idle_sessions: int
     imports: int
     growth_steps: int
+    least_steps: int
     most_sockets: int
     most_public_sockets: int
     worker_steps: int
@@ -58,6 +60,7 @@ FULL = Effort(
     idle_sessions=500,
     imports=2,
     growth_steps=10_000,
+    least_steps=5,
     most_sockets=1000,
     most_public_sockets=100,
     worker_steps=20_000,
@@ -76,6 +79,7 @@ QUICK = Effort(
     idle_sessions=50,
     imports=1,
     growth_steps=2_000,
+    least_steps=1,
     most_sockets=100,
     most_public_sockets=0,
     worker_steps=2_000,

@@ -7,6 +7,7 @@ from typing import Any
 import uvloop
 
 from benchmarks.bench import Bench
+from benchmarks.effort import Effort
 from benchmarks.processes import ServerProcess
 from benchmarks.wire_client import WireSession, open_sessions, step_all
 from benchmarks.wire_client_v1 import V1Socket, step_all_v1
@@ -19,7 +20,6 @@ OURS_V1 = "ours, 1,000 on a socket (v1)"
 
 # The row compares the most sessions with these: with fewer, a frame's own cost falls on too few steps.
 _MANY = 100
-_LEAST_STEPS = 5
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def sessions(bench: Bench) -> None:
         (OURS_V1, "ours", _follow_v1, COUNTS[-1]),
     ):
         counts = tuple(count for count in COUNTS if count <= most)
-        points = _points(bench, server, follow, counts, effort.growth_steps) if counts else []
+        points = _points(bench, server, follow, counts, effort) if counts else []
         for point in points:
             bench.samples.add_point("cpu_per_step", series, point.sessions, point.cpu)
             bench.samples.add_point("memory", series, point.sessions, point.memory)
@@ -51,21 +51,21 @@ def sessions(bench: Bench) -> None:
             bench.samples.add("cpu_growth", "ours", cpu[COUNTS[-1]] / cpu[_MANY])
 
 
-Follow = Callable[[ServerProcess, tuple[int, ...], int], Coroutine[Any, Any, list[Point]]]
+Follow = Callable[[ServerProcess, tuple[int, ...], Effort], Coroutine[Any, Any, list[Point]]]
 
 
-def _points(bench: Bench, name: str, follow: Follow, counts: tuple[int, ...], steps: int) -> list[Point]:
+def _points(bench: Bench, name: str, follow: Follow, counts: tuple[int, ...], effort: Effort) -> list[Point]:
     with bench.fresh_server(name) as server:
-        return uvloop.run(follow(server, counts, steps))
+        return uvloop.run(follow(server, counts, effort))
 
 
-async def _follow_legacy(server: ServerProcess, counts: tuple[int, ...], steps: int) -> list[Point]:
+async def _follow_legacy(server: ServerProcess, counts: tuple[int, ...], effort: Effort) -> list[Point]:
     opened: list[WireSession] = []
     points = []
     for count in counts:
         opened += await open_sessions(server.port, count - len(opened))
-        await step_all(opened, _LEAST_STEPS)
-        each = max(_LEAST_STEPS, steps // count)
+        await step_all(opened, effort.least_steps)
+        each = max(effort.least_steps, effort.growth_steps // count)
         before = server.cpu_seconds()
         await step_all(opened, each)
         points.append(Point(count, (server.cpu_seconds() - before) / (count * each), server.memory_bytes()))
@@ -74,13 +74,13 @@ async def _follow_legacy(server: ServerProcess, counts: tuple[int, ...], steps: 
     return points
 
 
-async def _follow_v1(server: ServerProcess, counts: tuple[int, ...], steps: int) -> list[Point]:
+async def _follow_v1(server: ServerProcess, counts: tuple[int, ...], effort: Effort) -> list[Point]:
     sockets = [await V1Socket.connect(server.port)]
     points = []
     for count in counts:
         await _open_up_to(count, sockets, server.port)
-        await step_all_v1(sockets, _LEAST_STEPS)
-        each = max(_LEAST_STEPS, steps // count)
+        await step_all_v1(sockets, effort.least_steps)
+        each = max(effort.least_steps, effort.growth_steps // count)
         before = server.cpu_seconds()
         await step_all_v1(sockets, each)
         points.append(Point(count, (server.cpu_seconds() - before) / (count * each), server.memory_bytes()))
