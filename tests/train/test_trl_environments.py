@@ -456,7 +456,7 @@ def train(
     max_calls: int = 12,
     rollouts: int = ROLLOUTS,
     completion_length: int = 1024,
-    shown_batches: int = 80,
+    shown_batches: int = 40,
 ) -> tuple[list[Any], dict[str, float]]:
     """Train a tiny model for one step on as many rollouts; return their environments and what was logged."""
     prompt = [{"role": "user", "content": "Play.\n"}]
@@ -580,7 +580,7 @@ def test_sudoku(serve: Callable[..., RunningServer], monkeypatch: pytest.MonkeyP
         return [sum(environment.scores) for environment in environments]
 
     environments, logged = train(
-        Sudoku, fill_cells, tmp_path, reward_funcs=[valid_moves], rollouts=4, completion_length=2048, shown_batches=240
+        Sudoku, fill_cells, tmp_path, reward_funcs=[valid_moves], rollouts=4, completion_length=2048, shown_batches=120
     )
 
     assert logged["tools/call_frequency"] > 0.5
@@ -606,6 +606,7 @@ def test_wordle_and_catch_in_one_class(
         tmp_path,
         max_calls=2,
         rows=[{"env": "wordle"}, {"env": "catch"}],
+        shown_batches=80,
         reward_funcs=[wordle_reward, catch_reward],
     )
 
