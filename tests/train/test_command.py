@@ -5,6 +5,7 @@ import shlex
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from rich.console import Console
 from transformers import AutoModelForCausalLM
 from typer.testing import CliRunner, Result
 
+from openenv import traces
 from openenv.cli.__main__ import build_app
 from openenv.cli.commands import train as command
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
@@ -28,6 +30,7 @@ SMALL: dict[str, Any] = {
     "steps": 9,
     "checkpoint_every": 3,
     "eval_episodes": 16,
+    "traces_sample": 1.0,
 }
 
 
@@ -125,6 +128,8 @@ def test_a_killed_training_goes_on_and_ends_as_if_nothing_had_happened(tmp_path:
             assert time.monotonic() < deadline
             time.sleep(0.01)
         process.kill()
+    recorded = recorded_rollouts(folder)
+    assert [recorded[step] for step in (1, 2, 3)] == [SMALL["rollouts"]] * 3, "a kill leaves what was written before it"
     resumed = subprocess.run(
         [*OPENENV, "train", "--resume", str(folder.path)], capture_output=True, text=True, timeout=400, check=True
     )
@@ -138,6 +143,13 @@ def test_a_killed_training_goes_on_and_ends_as_if_nothing_had_happened(tmp_path:
     rows = [[{**row, "step_time": 0} for row in each.read_metrics()] for each in (folder, undisturbed.folder)]
     assert rows[0] == rows[1]
     check_ending(resumed.stdout, folder)
+
+
+def recorded_rollouts(folder: RunFolder) -> Counter[int]:
+    """Count the rollouts of each step that the run's traces have, with their conversations."""
+    with traces.open(folder.traces) as file:
+        conversations = [record.conversation for record in file.records() if not record.episode.is_evaluation]
+    return Counter(said.extra["step"] for said in conversations if said is not None)
 
 
 def check_ending(shown: str, folder: RunFolder) -> None:
