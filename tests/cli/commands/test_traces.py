@@ -1,11 +1,17 @@
 """``openenv traces``: on episodes of an environment of the catalog."""
 
 import json
+import os
+import pty
+import subprocess
+import sys
 from base64 import b64encode
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 from tests.support.services.postgres import running_postgres
 from tests.support.stored_episodes import entries, episode
 
@@ -26,6 +32,30 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> str:
             while not result.done:
                 result = client.step(player(result.observation))
     return str(path)
+
+
+def on_terminal(*arguments: str) -> str:
+    """Return what a command writes on a terminal of 60 columns with all colours."""
+    ours, theirs = pty.openpty()
+    colours = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "COLUMNS": "60", "LINES": "24"}
+    environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | colours
+    command = [sys.executable, "-m", "openenv.cli", *arguments]
+    written = bytearray()
+    try:
+        with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment):
+            os.close(theirs)
+            while piece := _read(ours):
+                written += piece
+    finally:
+        os.close(ours)
+    return written.decode()
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65536)
+    except OSError:  # the last writer has ended
+        return b""
 
 
 def test_list_shows_episodes_and_filters_them(openenv_here: Any, file: str) -> None:
@@ -58,6 +88,20 @@ def test_show_writes_pictures_to_a_folder(openenv_here: Any, tmp_path: Path) -> 
     (kept,) = {line.split(": ")[1] for line in openenv_here(*command).stdout.splitlines() if ".screen:" in line}
     assert Path(kept).read_bytes() == picture
     assert openenv_here(*command, "--json").returncode == 2
+
+
+def test_show_draws_pictures_on_a_terminal_with_colours_alone(openenv_here: Any, tmp_path: Path) -> None:
+    picture = BytesIO()
+    Image.new("RGB", (200, 100), (1, 2, 3)).save(picture, "PNG")
+    screen = {"screen": b64encode(picture.getvalue()).decode()}
+    with traces.open(tmp_path / "traces.db", create=True) as file:
+        name = file.add(episode(), entries(2, screen))
+    command = ("traces", "show", str(tmp_path / "traces.db"), name)
+    assert "\x1b[" not in openenv_here(*command).stdout
+    shown = on_terminal(*command)
+    lines = [line for line in shown.splitlines() if "38;2;1;2;3" in line]
+    assert len(lines) == 2 * 15  # of two observations, made as wide as the terminal
+    assert all(line.count("\N{LOWER HALF BLOCK}") == 60 for line in lines)
 
 
 def test_replay_and_diff_say_what_is_the_same(openenv_here: Any, file: str) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
 from openenv.cli.commands.traces_export import export, import_, rescore
 from openenv.cli.groups import command_group
@@ -35,6 +36,7 @@ from openenv.cli.trace_filters import (
     ending_of,
     time_of,
 )
+from openenv.cli.views.drawing import can_draw, drawn
 from openenv.core.env_server.settings import SETTINGS
 from openenv.core.env_server.traces.omission import names_request
 from openenv.traces.by_task import TaskEpisodes, tasks
@@ -115,9 +117,10 @@ def list_episodes(
 
 @app.command()
 def show(file: File, episode: Id, pictures: Pictures = None, as_json: AsJson = False) -> None:
-    """Show an episode, request by request."""
+    """Show an episode, request by request; on a terminal with colours with its pictures."""
     if pictures is not None and as_json:
         raise typer.BadParameter("--json has the pictures within the observations; leave out --pictures.")
+    console = Console(highlight=False)
     with TraceFile(file) as traces:
         found = traces.episode(episode)
         typer.echo(json.dumps(_fields(found)) if as_json else _heading(found))
@@ -129,6 +132,8 @@ def show(file: File, episode: Id, pictures: Pictures = None, as_json: AsJson = F
             typer.echo(json.dumps(_fields(entry)) if as_json else _shown(number, entry))
             for line in _keep_pictures(entry, pictures):
                 typer.echo(line)
+            if not as_json:
+                _draw_pictures(entry, console)
 
 
 @app.command()
@@ -192,6 +197,16 @@ def _keep_pictures(entry: Entry, folder: Path | None) -> Iterator[str]:
         file = folder / f"{sha256(picture.content).hexdigest()[:16]}{picture.suffix}"
         file.write_bytes(picture.content)
         yield f"  {picture.path}: {file}"
+
+
+def _draw_pictures(entry: Entry, console: Console) -> None:
+    """Draw the pictures of an observation, where the terminal can show them."""
+    if not can_draw(console):
+        return
+    for picture in pictures_in(entry.observation):
+        drawing = drawn(picture.content, console.width)
+        if drawing is not None:
+            console.print(drawing)
 
 
 def _report(compared: list[Difference], first: str, second: str) -> None:
