@@ -185,8 +185,8 @@ def run_forked(
         subprocess.TimeoutExpired: It took longer.
     """
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-        told: Any = {"stdout": output.fileno(), "stderr": (output if merged else errors).fileno()}
-        with ForkedProgram(words, cwd=cwd, env=env, stdin=subprocess.PIPE, template=template, **told) as process:
+        files: Any = {"stdout": output.fileno(), "stderr": (output if merged else errors).fileno()}
+        with ForkedProgram(words, cwd=cwd, env=env, stdin=subprocess.PIPE, template=template, **files) as process:
             try:
                 assert process.stdin is not None
                 with suppress(BrokenPipeError):  # it ended without reading
