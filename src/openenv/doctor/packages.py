@@ -32,6 +32,7 @@ _USED_FOR = {
     "openspiel": "OpenSpiel's games",
     "ors": "OpenReward's environments",
     "pettingzoo": "PettingZoo's games",
+    "pictures": "pictures of recorded episodes in the terminal",
     "postgres": "a journal and traces that servers share",
     "ray": "fleets",
     "reasoning-gym": "Reasoning Gym's tasks",
