@@ -121,6 +121,7 @@ def show(file: File, episode: Id, pictures: Pictures = None, as_json: AsJson = F
     if pictures is not None and as_json:
         raise typer.BadParameter("--json has the pictures within the observations; leave out --pictures.")
     console = Console(highlight=False)
+    draws = not as_json and can_draw(console)
     with TraceFile(file) as traces:
         found = traces.episode(episode)
         typer.echo(json.dumps(_fields(found)) if as_json else _heading(found))
@@ -132,7 +133,7 @@ def show(file: File, episode: Id, pictures: Pictures = None, as_json: AsJson = F
             typer.echo(json.dumps(_fields(entry)) if as_json else _shown(number, entry))
             for line in _keep_pictures(entry, pictures):
                 typer.echo(line)
-            if not as_json:
+            if draws:
                 _draw_pictures(entry, console)
 
 
@@ -200,9 +201,7 @@ def _keep_pictures(entry: Entry, folder: Path | None) -> Iterator[str]:
 
 
 def _draw_pictures(entry: Entry, console: Console) -> None:
-    """Draw the pictures of an observation, where the terminal can show them."""
-    if not can_draw(console):
-        return
+    """Draw the pictures of an observation, but for those that can't be read."""
     for picture in pictures_in(entry.observation):
         drawing = drawn(picture.content, console.width)
         if drawing is not None:
