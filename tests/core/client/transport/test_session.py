@@ -12,13 +12,23 @@ from tests.conftest import Serve
 from tests.support.environments.common import Gate, GatedEnvironment, HangingAsyncEnvironment
 from tests.support.servers import RunningServer, eventually
 from tests.support.vectors import HELD, ONE, total
+from websockets.asyncio.server import ServerConnection
+from websockets.asyncio.server import serve as websockets_server
 
 from openenv.core.client.blocking import background_loop
 from openenv.core.client.generic import GenericEnvClient
 from openenv.core.client.transport.session import ClientSession, LegacySession
 from openenv.core.client.transport.shared_session import SharedSession
 from openenv.core.client.transport.waiter import ThreadWaiter
-from openenv.core.exceptions import ConnectionLostError, EpisodeOrderError, OpenEnvError, ResponseTimeoutError
+from openenv.core.exceptions import (
+    ConnectionLostError,
+    EpisodeOrderError,
+    OpenEnvError,
+    ResponseTimeoutError,
+    ServerCapacityError,
+)
+
+FULL = b'{"type": "error", "data": {"message": "Full.", "code": "CAPACITY_REACHED"}}'
 
 
 def link_of(client: GenericEnvClient) -> ClientSession:
@@ -163,6 +173,21 @@ class TestEnd:
         server.wait_for_sessions(0)
         assert total(client.reset()) == 0
         client.close()
+
+    async def test_by_the_server_is_reported_once_even_if_its_close_comes_in_the_same_packet(self) -> None:
+        async def refuse(socket: ServerConnection) -> None:
+            await socket.recv()
+            socket.protocol.send_text(FULL)
+            socket.protocol.send_close(1000)
+            socket.transport.write(b"".join(socket.protocol.data_to_send()))
+            await socket.wait_closed()
+
+        async with websockets_server(refuse, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            async with GenericEnvClient(base_url=f"http://127.0.0.1:{port}") as client:
+                for _ in range(3):
+                    with pytest.raises(ServerCapacityError):
+                        await client.step(ONE)
 
 
 class TestThreads:

@@ -144,9 +144,18 @@ class ClientSession(ABC):
     def abort(self) -> None:
         """Give the session up at once."""
 
-    @abstractmethod
     def close_soon(self) -> None:
-        """Accept no further request, and close soon: the server has ended the session. Any thread may call this."""
+        """Accept no further request, and close soon: the server has ended the session. Any thread may call this.
+
+        A call has reported the end by then, also where the connection was lost before it read the server's answer.
+        """
+        self.usable = False
+        self._loss_is_reported = True
+        self._close_soon()
+
+    @abstractmethod
+    def _close_soon(self) -> None:
+        """Close soon, from whichever thread this is called in."""
 
     async def close(self) -> None:
         """End the session, from whichever loop this is called in."""
@@ -223,9 +232,7 @@ class LegacySession(ClientSession):
         self.usable = False
         self.connection.abort()
 
-    def close_soon(self) -> None:
-        """Close the connection soon."""
-        self.usable = False
+    def _close_soon(self) -> None:
         self.connection.close_soon()
 
     async def _close(self) -> None:
@@ -247,7 +254,8 @@ class LegacySession(ClientSession):
         if self._loss is None:
             self._loss = self.connection.lost_error()
             reported = fail_waiters(self._waiting, self.connection.lost_error)
-            self._loss_is_reported = reported or bool(self._unasked) or not self.usable
+            if reported or self._unasked or not self.usable:
+                self._loss_is_reported = True
             self._waiting.clear()
 
 

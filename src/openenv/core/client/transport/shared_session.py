@@ -223,7 +223,9 @@ class SharedSession(ClientSession):
         queue, self._queue = self._queue, deque()
         reported = [fail_waiters([answer], partial(_unsent, kind, loss)) for kind, _, answer in queue]
         reported.append(fail_waiters(self.unanswered(), partial(copy, loss)))
-        self._loss, self._loss_is_reported = loss, any(reported) or not self.usable
+        self._loss = loss
+        if any(reported) or not self.usable:
+            self._loss_is_reported = True
         self.usable = False
 
     def take(self, number: int, message: Any) -> None:
@@ -256,9 +258,8 @@ class SharedSession(ClientSession):
         self.usable = False
         self.channel.abort_session(self)
 
-    def close_soon(self) -> None:
-        """Leave the connection soon. The server may hold the session, as where it could not make its environment."""
-        self.usable = False
+    def _close_soon(self) -> None:
+        # The server may hold the session, as where it could not make its environment.
         self.connection.loop.call_soon_threadsafe(self.channel.abort_session, self)
 
     def abort_orphaned(self) -> None:
