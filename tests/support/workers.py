@@ -1,7 +1,8 @@
 """The worker processes of pytest-xdist, forked from one process that has collected all tests.
 
 By itself, pytest-xdist starts each as a new Python, and each imports all tests and what they import, which is some
-twenty seconds of the processor for each. A fork collects in two.
+twenty seconds of the processor for each. A fork collects in two. On Linux alone: elsewhere, libraries that tests import
+may not work in a fork.
 """
 
 import shlex
@@ -20,6 +21,8 @@ _PROGRAMS = Path(__file__).parent / "programs"
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes(config: pytest.Config, specs: list[Any]) -> None:
     """Have the workers forked in place of started."""
+    if sys.platform != "linux" or not all(spec.popen for spec in specs):
+        return
     folder = TemporaryDirectory(prefix="openenv-workers-")
     config.add_cleanup(folder.cleanup)
     address = str(Path(folder.name) / "socket")
