@@ -5,7 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only on Linux are workers forked")
 
 NOTING = """
 import os, pathlib
@@ -65,3 +68,10 @@ def test_a_file_that_cannot_be_imported_is_an_error_of_the_run(tmp_path: Path) -
     done = run(tmp_path)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "No module named 'nothing_of_this_name'" in done.stdout
+
+
+def test_an_import_that_ends_the_process_is_an_error_of_the_run(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text("import os\n\nos._exit(3)\n")
+    done = run(tmp_path)
+    assert done.returncode != 0, done.stdout + done.stderr
+    assert "Not properly terminated" in done.stdout

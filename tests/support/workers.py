@@ -30,7 +30,8 @@ def pytest_xdist_setupnodes(config: pytest.Config, specs: list[Any]) -> None:
     template = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     config.add_cleanup(partial(_end, template))
     assert template.stdout is not None
-    template.stdout.readline()
+    if not template.stdout.readline():  # an import has ended it, which the workers say better
+        return
     relay = shlex.join([sys.executable, "-S", str(_PROGRAMS / "worker_relay.py"), address])
     for spec in specs:
         spec.python = relay
