@@ -27,13 +27,13 @@ def test_a_death():
 """
 
 
-def run(folder: Path) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """Run two workers in a folder, without the settings of this one."""
     words = ["-p", "tests.support.workers", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir=.", "-n2"]
     own = ("PYTEST_", "PYTHONPATH")
     variables = {name: value for name, value in os.environ.items() if not name.startswith(own)}
-    command = [sys.executable, "-m", "pytest", "--import-mode=importlib", *words]
-    variables["PYTHONPATH"] = str(ROOT)
+    command = [sys.executable, "-m", "pytest", "--import-mode=importlib", *words, *options]
+    variables["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(folder)])
     return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True)
 
 
@@ -75,3 +75,13 @@ def test_an_import_that_ends_the_process_is_an_error_of_the_run(tmp_path: Path) 
     done = run(tmp_path)
     assert done.returncode != 0, done.stdout + done.stderr
     assert "Not properly terminated" in done.stdout
+
+
+def test_a_plugin_of_the_command_line_may_be_imported_by_tests(tmp_path: Path) -> None:
+    (tmp_path / "plugin_of_tests.py").write_text("LOADED = True\n")
+    (tmp_path / "test_a.py").write_text(
+        "import plugin_of_tests\n\ndef test_one():\n    assert plugin_of_tests.LOADED\n"
+    )
+    done = run(tmp_path, "-p", "plugin_of_tests", "-W", "error::pytest.PytestAssertRewriteWarning")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 passed" in done.stdout

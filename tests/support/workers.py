@@ -26,7 +26,9 @@ def pytest_xdist_setupnodes(config: pytest.Config, specs: list[Any]) -> None:
     folder = TemporaryDirectory(prefix="openenv-workers-")
     config.add_cleanup(folder.cleanup)
     address = str(Path(folder.name) / "socket")
-    command = [sys.executable, str(_PROGRAMS / "worker_template.py"), address, *config.args]
+    # The same plugins, since pytest warns of a plugin that tests have imported before it.
+    plugins = [f"-p{plugin}" for plugin in config.option.plugins]
+    command = [sys.executable, str(_PROGRAMS / "worker_template.py"), address, *plugins, *config.args]
     template = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     config.add_cleanup(partial(_end, template))
     assert template.stdout is not None
