@@ -177,6 +177,12 @@ class ClientSession(ABC):
     async def _close(self) -> None:
         """End the session, in its own loop."""
 
+    def _record_loss(self, loss: OpenEnvError, *, reported: bool) -> None:
+        """Remember why the session was lost, and whether a call has reported it or the client had given it up."""
+        self._loss = loss
+        if reported or not self.usable:  # never cleared, as ``close_soon`` may set it in another thread meanwhile
+            self._loss_is_reported = True
+
     def _time_out(self, answer: "asyncio.Future[Any]", timeout_s: float) -> None:
         """Give the session up for want of an answer."""
         if not answer.done():
@@ -252,10 +258,8 @@ class LegacySession(ClientSession):
     def lost(self) -> None:
         """Tell everybody who waits that no answer will come."""
         if self._loss is None:
-            self._loss = self.connection.lost_error()
             reported = fail_waiters(self._waiting, self.connection.lost_error)
-            if reported or self._unasked or not self.usable:
-                self._loss_is_reported = True
+            self._record_loss(self.connection.lost_error(), reported=reported or bool(self._unasked))
             self._waiting.clear()
 
 

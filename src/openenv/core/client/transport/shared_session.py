@@ -223,9 +223,7 @@ class SharedSession(ClientSession):
         queue, self._queue = self._queue, deque()
         reported = [fail_waiters([answer], partial(_unsent, kind, loss)) for kind, _, answer in queue]
         reported.append(fail_waiters(self.unanswered(), partial(copy, loss)))
-        self._loss = loss
-        if any(reported) or not self.usable:
-            self._loss_is_reported = True
+        self._record_loss(loss, reported=any(reported))
         self.usable = False
 
     def take(self, number: int, message: Any) -> None:
