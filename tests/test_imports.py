@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.support.modules import MODULES, modules_in_circles
+from tests.support.import_graph import import_graph
+from tests.support.modules import MODULES
 
 from openenv import GenericEnvClient
 from openenv.core.providers import LocalProcessProvider
@@ -143,34 +144,6 @@ def test_a_server_that_answers_has_loaded_no_client_nor_what_else_it_does_not_us
     assert [module for module in loaded if f"{module}.".startswith(unused)] == []
 
 
-# Packages of others may be loaded before: they know nothing of OpenEnv, and each process would take long for them.
-_COMMON = """
-import docstring_parser, fastapi, mcp.client.session, mcp.server.lowlevel, packaging.version, prometheus_client
-import rich.console, typer, uvicorn, websockets.asyncio.client, websockets.sync.client, yaml
-"""
-_OF_ADAPTERS = "import fastmcp, gymnasium, openreward\n"
-
-_IMPORT_EACH_ALONE = """
-import gc, importlib, json, os, sys, traceback
-gc.freeze()  # else each copy would look through all that was loaded before, and so copy that too
-failed = {}
-for name in json.loads(sys.argv[1]):
-    reading, writing = os.pipe()
-    if os.fork() == 0:
-        try:
-            importlib.import_module(name)
-        except BaseException:
-            os.write(writing, traceback.format_exc().encode()[-4000:])
-        os._exit(0)
-    os.close(writing)
-    with open(reading) as pipe:
-        complaint = pipe.read()
-    os.wait()
-    if complaint:
-        failed[name] = complaint
-print(json.dumps(failed))
-"""
-
 _IMPORT_ALL = """
 import importlib, json, sys, traceback
 failed = {}
@@ -183,31 +156,21 @@ print(json.dumps(failed))
 """
 
 
-def import_each_alone(modules: list[str], before: str = "") -> dict[str, str]:
-    """Import each module in a process that has loaded no other; return the traceback of each that fails."""
-    return _failed(before + _IMPORT_EACH_ALONE, modules)
-
-
 def import_all(modules: list[str], before: str = "") -> dict[str, str]:
     """Import the modules one after another in one process; return the traceback of each that fails."""
-    return _failed(before + _IMPORT_ALL, modules)
-
-
-def _failed(program: str, modules: list[str]) -> dict[str, str]:
-    finished = subprocess.run([sys.executable, "-c", program, json.dumps(modules)], capture_output=True, text=True)
+    finished = subprocess.run(
+        [sys.executable, "-c", before + _IMPORT_ALL, json.dumps(modules)], capture_output=True, text=True
+    )
     assert finished.returncode == 0, finished.stderr
     failed: dict[str, str] = json.loads(finished.stdout)
     return failed
 
 
-@pytest.mark.timeout(900)  # some dozens of processes
 def test_every_module_can_be_the_first_one_imported() -> None:
+    # Whether a module can be imported depends on what was imported before only if its import comes back to itself; that
+    # each can be imported at all is seen by tests/test_doctests.py.
     assert len(MODULES) > 20
-    # Whether a module can be imported depends on what was imported before only if its import comes back to itself.
-    in_circles = modules_in_circles()
-    assert {"openenv.core", "openenv.core.env_server"} <= set(in_circles), "each imports the other"
-    # The others need no process of their own: tests/test_doctests.py imports all of them, in any order.
-    assert import_each_alone(in_circles, before=_COMMON + _OF_ADAPTERS) == {}
+    assert import_graph().circle(MODULES) == []
 
 
 @pytest.mark.parametrize(

@@ -5,22 +5,21 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.order import LONGEST
+import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+TESTS = "def test_one(): ...\ndef test_two(): ...\n"
 
 
-def test_the_longest_are_there_and_named_once() -> None:
-    assert [name for name in LONGEST if not (ROOT / name).is_file()] == []
-    assert len(set(LONGEST)) == len(LONGEST)
-
-
-def test_they_are_handed_out_first(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "record", ["", "1.00\t9.00\ttests/test_b.py::test_one\n0.10\t0.20\ttests/test_a.py::test_one\n"]
+)
+def test_the_longest_are_handed_out_first_and_those_without_a_record_before_them(tmp_path: Path, record: str) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    tests = "def test_one(): ...\ndef test_two(): ...\n"
-    for name in ("tests/test_a.py", LONGEST[1], LONGEST[0]):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(tests)
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "costs.tsv").write_text(record)
+    for name in ("a", "b", "c"):
+        (tmp_path / "tests" / f"test_{name}.py").write_text(TESTS)
     listed = subprocess.run(
         [sys.executable, "-m", "pytest", "--collect-only", "--quiet", "-p", "tests.support.order"],
         cwd=tmp_path,
@@ -29,5 +28,6 @@ def test_they_are_handed_out_first(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
     )
-    files = [line.partition("::")[0] for line in listed.stdout.splitlines() if "::" in line]
-    assert files == [LONGEST[0]] * 2 + [LONGEST[1]] * 2 + ["tests/test_a.py"] * 2
+    tests = [line for line in listed.stdout.splitlines() if "::" in line]
+    order = "cba" if record else "abc"
+    assert tests == [f"tests/test_{name}.py::test_{test}" for name in order for test in ("one", "two")]

@@ -70,6 +70,7 @@ def test_every_folder_is_tested_and_installed(package: EnvironmentPackage) -> No
     assert installed.get(package.folder) == package.module, f"pip install -e {package.folder}"
 
 
+@pytest.mark.level("files")
 def test_it_passes_validation_without_a_warning(package: EnvironmentPackage) -> None:
     report = validate_folder(package.folder)
     assert {result.check_id: result.evidence for result in report.results if result.status != "pass"} == {}

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from openenv.auto.catalog import CATALOG_FILE, catalog_entry, catalog_text, load_catalog, read_entries
 from openenv.auto.discovery import ENTRY_POINT_GROUP
 from openenv.auto.names import environment_key
@@ -16,6 +18,7 @@ def test_it_names_every_environment_under_envs() -> None:
     assert len(load_catalog()) == len(manifests) >= 4
 
 
+@pytest.mark.level("files")
 def test_its_names_are_those_that_the_packages_register() -> None:
     for project in (ROOT / "envs").glob("*/pyproject.toml"):
         text = project.read_text(encoding="utf-8")

@@ -93,6 +93,7 @@ class Terminal(io.StringIO):
         return True
 
 
+@pytest.mark.level("process")
 @pytest.mark.parametrize(
     ("variable", "typed", "trusted"),
     [

@@ -13,6 +13,7 @@ def test_who_answers_is_found(counter_server: RunningServer, monkeypatch: pytest
     assert running_space("acme/tally-env") == counter_server.url
 
 
+@pytest.mark.level("socket")
 def test_nobody_on_this_machine_can_be_helped_and_elsewhere_not(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -20,6 +20,7 @@ def bench(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
 
+@pytest.mark.level("service")
 @pytest.mark.timeout(900)
 def test_a_quick_run_measures_rows_of_every_kind(tmp_path: Path) -> None:
     try:

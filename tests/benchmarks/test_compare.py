@@ -9,6 +9,7 @@ from benchmarks.compare import KINDS
 from benchmarks.public_package import ROOT
 
 
+@pytest.mark.level("service")
 @pytest.mark.timeout(300)
 def test_a_checkout_is_compared_with_itself() -> None:
     command = [sys.executable, "-m", "benchmarks.compare", str(ROOT), "--turns", "1", "--steps", "64"]

@@ -5,9 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from benchmarks.public_package import ROOT
 
 
+@pytest.mark.level("service")
 def test_both_loops_are_measured_on_the_same_episodes(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "benchmarks.rollouts", "--rollouts", "8", "--turns", "2", "--steps", "2"]
     finished = subprocess.run([*command, "--output", str(tmp_path)], cwd=ROOT, capture_output=True, text=True)

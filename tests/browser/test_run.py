@@ -89,6 +89,7 @@ def follow_one_of_its_sessions(browser: Any, server: Address) -> None:
     visit.close()
 
 
+@pytest.mark.level("training")
 def test_a_training_is_followed_and_looked_back_at(browser: Any, training: Training) -> None:
     process, folder, address = training
     follow_one_of_its_sessions(browser, address)

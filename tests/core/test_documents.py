@@ -38,6 +38,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         parse_yaml(text)
 
 
+@pytest.mark.level("files")
 @pytest.mark.parametrize(
     ("text", "message"),
     [

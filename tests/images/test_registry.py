@@ -22,11 +22,13 @@ def test_names(registry: str) -> None:
     assert image_name(registry, "My_env") == "ghcr.io/me/my-env:latest"
 
 
+@pytest.mark.level("process")
 def test_docker_publishes(docker: Path) -> None:
     push_image("good/x:latest")
     assert docker.read_text() == "push good/x:latest\n"
 
 
+@pytest.mark.level("process")
 def test_docker_fails(docker: Path) -> None:
     with pytest.raises(ProviderError, match=r"bad/x could not be published.*docker login"):
         push_image("bad/x")

@@ -1,9 +1,9 @@
 """A served environment for the tests of the training."""
 
+import sys
 from collections.abc import Iterator
 
 import pytest
-import torch
 from tests.support.environments.training import Climb, Stairs, StairsEnvironment
 from tests.support.servers import RunningServer
 
@@ -11,15 +11,11 @@ from openenv.core.env_server.app import create_fastapi_app
 from openenv.train.spec.sessions import Sessions
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Name the marker of a training that takes minutes: ``pytest -m 'not slow'`` leaves it out."""
-    config.addinivalue_line("markers", "slow: takes minutes; CI runs it once")
-
-
-@pytest.fixture(autouse=True, scope="session")
+@pytest.fixture(autouse=True)
 def _one_thread() -> None:
     """Small models are slower on two threads, most of all beside other work."""
-    torch.set_num_threads(1)
+    if "torch" in sys.modules:  # not imported for tests that do without
+        sys.modules["torch"].set_num_threads(1)
 
 
 @pytest.fixture(scope="module")

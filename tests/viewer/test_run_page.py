@@ -26,6 +26,7 @@ def folder(tmp_path: Path) -> RunFolder:
     return folder
 
 
+@pytest.mark.level("process")
 def test_the_page_is_served_until_the_end(folder: RunFolder) -> None:
     said = StringIO()
     with folder.held(), RunPage(folder.path, PageAddress(), Console(file=said)) as page:
@@ -46,6 +47,7 @@ def test_the_page_is_served_until_the_end(folder: RunFolder) -> None:
     assert said.getvalue().count("\n") == 1
 
 
+@pytest.mark.level("process")
 def test_a_port_that_is_taken_is_said_and_nothing_fails(folder: RunFolder) -> None:
     said = StringIO()
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -34,6 +34,7 @@ def make_random_player(seed: int) -> Player:
     return move
 
 
+@pytest.mark.level("command")
 def test_the_player_scores_what_the_readme_says_and_a_random_one_nothing() -> None:
     readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
     stated = re.search(r"mean reward\s+(\d\.\d+) at .*?has (\d\.\d+), and comes to (\d\.\d+) of", readme, re.DOTALL)
@@ -45,6 +46,7 @@ def test_the_player_scores_what_the_readme_says_and_a_random_one_nothing() -> No
     assert mean(end.progress for end in random_ends) == pytest.approx(float(stated[3]), abs=0.03)
 
 
+@pytest.mark.level("files")
 @pytest.mark.parametrize("difficulty", get_args(Difficulty))
 def test_it_solves_every_difficulty_without_a_wrong_move(difficulty: Difficulty) -> None:
     for seed in range(20):

@@ -12,6 +12,7 @@ from sudoku_env.solver import solutions
 DIFFICULTIES: tuple[Difficulty, ...] = get_args(Difficulty)
 
 
+@pytest.mark.level("files")
 @pytest.mark.parametrize("difficulty", DIFFICULTIES)
 def test_every_puzzle_has_its_clues_and_one_solution(difficulty: Difficulty) -> None:
     for seed in range(40):
@@ -34,6 +35,7 @@ def test_up_to_medium_no_digit_has_to_be_tried(difficulty: Difficulty) -> None:
     assert all(solved_by_looking(make_puzzle(seed, difficulty).clues) for seed in range(40))
 
 
+@pytest.mark.level("socket")
 def test_of_the_hard_ones_about_a_quarter_cannot_be_solved_by_looking() -> None:
     share = mean(not solved_by_looking(make_puzzle(seed, "hard").clues) for seed in range(100))
     assert 0.15 < share < 0.4

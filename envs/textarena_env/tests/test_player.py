@@ -44,6 +44,7 @@ def make_random_mover(seed: int) -> Player:
     return move
 
 
+@pytest.mark.level("socket")
 def test_the_player_scores_at_wordle_what_the_readme_says() -> None:
     stated = re.search(r"mean reward ([\d.]+), where guessing such nouns at random has (\d\.\d+)", README)
     assert stated is not None
@@ -52,6 +53,7 @@ def test_the_player_scores_at_wordle_what_the_readme_says() -> None:
     assert scores[0] > 0.9 > 0.1 > scores[1]
 
 
+@pytest.mark.level("command")
 def test_the_player_scores_at_tic_tac_toe_what_the_readme_says() -> None:
     stated = re.search(r"mean reward ([\d.]+), where random moves have\s+(\d\.\d+)", README)
     assert stated is not None
@@ -68,6 +70,7 @@ def test_the_player_never_loses_at_tic_tac_toe_and_draws_with_itself(player_id: 
     assert min(float(end.reward or 0.0) for end in ends) == 0.0
 
 
+@pytest.mark.level("socket")
 def test_it_plays_the_long_and_the_hardcore_wordle_too() -> None:
     for env_id in ("Wordle-v0-long", "Wordle-v0-long-hardcore", "Wordle-v0-hardcore"):
         assert score(make_player, range(10), env_id=env_id) > 0.5, env_id

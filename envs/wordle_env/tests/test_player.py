@@ -4,6 +4,8 @@ from pathlib import Path
 from random import Random
 from statistics import mean
 
+import pytest
+
 from wordle_env import WordleAction, WordleObservation
 from wordle_env.player import make_player, possible_secrets
 from wordle_env.server.wordle_environment import WordleEnvironment
@@ -25,6 +27,7 @@ def make_random_player(seed: int) -> Player:
     return lambda observation: WordleAction(word=words[len(observation.guesses)])
 
 
+@pytest.mark.level("command")
 def test_the_player_scores_what_the_readme_says_and_a_random_one_next_to_nothing() -> None:
     endings = [final_observation(seed, make_player(seed)) for seed in range(200)]
     score, guesses = mean(float(end.reward or 0) for end in endings), mean(len(end.guesses) for end in endings)
@@ -42,6 +45,7 @@ def test_a_seed_makes_the_same_guesses_and_another_makes_others() -> None:
     assert len(first) > 5
 
 
+@pytest.mark.level("socket")
 def test_a_player_with_the_seed_of_the_episode_does_not_know_the_secret() -> None:
     first_guess_right = sum(len(final_observation(seed, make_player(seed)).guesses) == 1 for seed in range(100))
     assert first_guess_right <= 2

@@ -97,6 +97,7 @@ class TestOrs:
     def player(cls, folder: Path) -> Iterator[Player]:
         yield from playing(folder)
 
+    @pytest.mark.level("files")
     def test_the_folder_is_thin_and_valid(self, folder: Path) -> None:
         assert not [file for file in folder.rglob("*") if file.is_file() and "hello" in file.read_text()]
         assert yaml.safe_load((folder / "openenv.yaml").read_text())["description"] == "Tell the word of the task."
@@ -104,6 +105,7 @@ class TestOrs:
         assert requirements == [f"openenv-core[ors]>={__version__}", "openreward>=0.1.167", "pydantic"]
         assert not_passed(folder) == []
 
+    @pytest.mark.level("command")
     def test_tasks_tools_and_rewards_by_tool(self, player: Player) -> None:
         assert player.reset(split="train", index=1).observation.prompt == "Tell me world."
         assert player.tools() == {"answer", "break_down", "look", "tell"}
@@ -152,6 +154,7 @@ class TestVerifiers:
     def player(cls, folder: Path) -> Iterator[Player]:
         yield from playing(folder)
 
+    @pytest.mark.level("files")
     def test_the_folder_is_thin_valid_and_depends_on_the_project(self, folder: Path) -> None:
         assert not [file for file in folder.rglob("*") if file.is_file() and "brief" in file.read_text()]
         assert yaml.safe_load((folder / "openenv.yaml").read_text())["description"] == "Sums of two numbers."

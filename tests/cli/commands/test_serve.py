@@ -16,7 +16,6 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import pytest
 from tests.cli.conftest import Run
 from tests.support.environment_folders import public_environment, scaffold
@@ -26,7 +25,6 @@ from tests.support.servers import PROGRAMS, eventually
 from tests.support.wheels import make_wheel
 
 from openenv import GenericEnvClient
-from openenv.adapters.gymnasium import GymnasiumVectorEnv
 from openenv.core import MCPToolClient
 from openenv.core.env_server.history.stores.sqlite import open_journal, prepare_journal
 from openenv.core.env_server.mcp_types import CallToolAction
@@ -497,6 +495,10 @@ def test_a_missing_dependency_is_one_line(openenv: Any, tmp_path: Path, workers:
 
 
 def test_another_worlds_environment_is_served_by_workers_with_processes_of_their_own(tmp_path: Path) -> None:
+    import gymnasium
+
+    from openenv.adapters.gymnasium import GymnasiumVectorEnv
+
     theirs = gymnasium.make("FrozenLake-v1", is_slippery=True)
     target = "gymnasium:FrozenLake-v1?is_slippery=true"
     with serving(target, "-p", 0, "--workers", 2, "--isolation", "process", cwd=tmp_path) as server:

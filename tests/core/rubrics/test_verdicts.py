@@ -12,6 +12,7 @@ from openenv.core.rubrics.verdicts import VerdictError, json_verdict
 values = st.dictionaries(st.text(), st.recursive(st.integers() | st.text() | st.none(), st.lists), max_size=4)
 
 
+@pytest.mark.level("socket")
 @given(values, st.text(alphabet="abc .\n`"), st.text(alphabet="abc .\n`"))
 def test_text_around_a_verdict_does_not_matter(verdict: dict[str, Any], before: str, after: str) -> None:
     assert json_verdict(f"{before}{json.dumps(verdict)}{after}") == verdict

@@ -26,7 +26,12 @@ from openenv.core.schema.generator import (
 if TYPE_CHECKING:
     from decimal import Decimal as OnlyForTypeCheckers
 
-get_json_schema = pytest.importorskip("transformers.utils").get_json_schema
+
+def get_json_schema(function: Callable[..., Any]) -> dict[str, Any]:
+    """Describe a function as transformers does, which takes seconds to import."""
+    from transformers.utils import get_json_schema
+
+    return get_json_schema(function)
 
 
 class Colour(Enum):
@@ -154,6 +159,7 @@ def takes_much(
     return ""
 
 
+@pytest.mark.level("socket")
 @given(functions())
 @example(takes_much)
 @example(make_function({}, 0, "Nothing to pass."))

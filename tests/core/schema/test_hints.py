@@ -3,7 +3,6 @@
 from typing import Any, Literal
 
 import pytest
-from transformers.utils.chat_template_utils import get_json_schema
 
 from openenv.core.schema.hints import hint_of, hint_schema
 
@@ -27,6 +26,8 @@ def test_a_schema_has_the_hint_that_says_most(schema: dict[str, Any], hint: Any)
 
 @pytest.mark.parametrize("hint", [int, list, dict, list[str] | None, dict[str, int], tuple[int, str], Literal["a", 2]])
 def test_a_hint_s_schema_is_transformers_own(hint: Any) -> None:
+    from transformers.utils.chat_template_utils import get_json_schema
+
     def function(value) -> None:  # type: ignore[no-untyped-def]
         """Do it.
 

@@ -149,6 +149,7 @@ class TestDecodeV1:
         assert len(messages) == len(documents)
         assert all(isinstance(message, Refusal) for message in messages), "there is no message by chance"
 
+    @pytest.mark.level("socket")
     @given(
         st.lists(
             st.fixed_dictionaries(

@@ -88,6 +88,7 @@ async def test_requests_that_are_given_up_leave_room(stub: tuple[Stub, str], htt
     assert server.connections == REQUESTS_OF_A_POOL
 
 
+@pytest.mark.level("socket")
 async def test_a_server_that_is_not_there(http: httpx.AsyncClient) -> None:
     for _ in range(2 * REQUESTS_OF_A_POOL):
         with pytest.raises(httpx.ConnectError):

@@ -93,6 +93,7 @@ def test_any_order_of_the_right_rows_is_right(rows: Rows, chance: object) -> Non
     assert not is_right([*shuffled, ["more", 1]], rows, ordered=False)
 
 
+@pytest.mark.level("files")
 def test_a_thousand_rows_are_compared_soon() -> None:
     rows: Rows = [[number, str(number)] for number in range(1_000)]
     assert is_right(list(reversed(rows)), rows, ordered=False)

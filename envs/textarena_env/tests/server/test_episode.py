@@ -1,3 +1,5 @@
+import pytest
+
 from textarena_env.server.episode import Episode
 from textarena_env.server.game import start
 from textarena_env.server.opponents import make_opponents
@@ -19,6 +21,7 @@ def test_opponents_whose_turn_is_first_move_before_the_client() -> None:
     assert playing.messages == 5
 
 
+@pytest.mark.level("command")
 def test_each_message_is_seen_once() -> None:
     playing = episode("Wordle-v0")
     first, _ = playing.observe()

@@ -14,6 +14,9 @@ from textarena_env.server.game import Game, UnsuitablePlayersError, game_name, s
 from textarena_env.server.library import registry
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+# What can be played is found when the file is imported, which loads all of TextArena.
+pytestmark = pytest.mark.level("service")
+
 UNPLAYABLE = {
     "BabyAiText": "No module named 'gym'",
     "Checkers": "SyntaxError",

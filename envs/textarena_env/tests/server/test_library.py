@@ -40,12 +40,14 @@ def test_the_registry_has_every_game_and_variant() -> None:
     assert {"Wordle-v0", "Sudoku-v0", "TicTacToe-v0", "Minesweeper-v0", "2048-v0"} < set(plain)
 
 
+@pytest.mark.level("socket")
 def test_a_game_s_class_is_imported() -> None:
     assert game_class("textarena.envs.Wordle.env:WordleEnv").__name__ == "WordleEnv"
     with pytest.raises(ImportError):
         game_class("textarena.envs.NoSuchGame.env:Env")
 
 
+@pytest.mark.level("socket")
 def test_a_dictionary_is_made_once_and_knows_the_words() -> None:
     games = [game_class("textarena.envs.Wordle.env:WordleEnv")() for _ in range(2)]
     assert games[0].dictionary is games[1].dictionary

@@ -150,6 +150,7 @@ def test_a_seed_repeats_an_episode_and_another_makes_another(task: dict[str, Any
     assert len({"".join(each.text for each in play(seed, turns=6, **task)) for seed in range(5)}) > 1
 
 
+@pytest.mark.level("socket")
 def test_64_episodes_at_once_are_those_that_are_played_alone() -> None:
     """Each thread waits for all others before each move, while another one stirs the process's own generator."""
     tasks = [GAMES[number % len(GAMES)] for number in range(64)]

@@ -389,6 +389,7 @@ class TestLeaks:
         gc.collect()
         return threading.active_count(), len(list(OPEN_FILES.iterdir())), memory_kb()
 
+    @pytest.mark.level("command")
     @pytest.mark.parametrize("environment", [CounterEnvironment, ThreadedCounterEnvironment], ids=["inline", "thread"])
     def test_memory_threads_and_files_return_to_where_they_began(
         self, serve_on: Serve, wire: str, environment: Any

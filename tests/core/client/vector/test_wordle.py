@@ -139,6 +139,7 @@ def send_all(protocol: ClientProtocol, requests: list[tuple[str, Any]]) -> None:
         protocol.send_text(to_json({"type": kind, "data": data}))
 
 
+@pytest.mark.level("service")
 async def test_1024_sessions_play_25_000_steps_as_separate_legacy_sessions_do() -> None:
     scripts = [write_script(seed) for seed in range(SEEDS)]
     sessions = [requests_of(session, scripts) for session in range(SESSIONS)]

@@ -180,6 +180,7 @@ async def test_who_has_too_many_waiting_is_refused_and_others_are_not() -> None:
     assert capacity.slots.in_use == 1
 
 
+@pytest.mark.level("socket")
 async def test_all_connections_of_a_client_may_have_only_so_many_waiting() -> None:
     metrics = Metrics()
     capacity = Capacity(Slots(1), None, no_eviction, metrics)

@@ -70,6 +70,7 @@ async def test_a_coroutine_of_a_call_that_was_cancelled_is_closed(executor: Thre
     assert inspect.getcoroutinestate(environment.made[0]) == inspect.CORO_CLOSED
 
 
+@pytest.mark.level("files")
 async def test_so_is_one_whose_task_is_cancelled_when_the_answer_has_come(executor: ThreadExecutor) -> None:
     environment = Recording()
     snapshot = await started(environment, executor)

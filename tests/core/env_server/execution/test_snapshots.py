@@ -26,6 +26,7 @@ _VALUES = st.recursive(
 )
 
 
+@pytest.mark.level("socket")
 @settings(max_examples=100)
 @given(value=_VALUES)
 def test_it_is_what_json_writes(value: Any) -> None:
@@ -50,6 +51,7 @@ def test_what_holds_itself_is_refused() -> None:
         Snapshot.of(value)
 
 
+@pytest.mark.level("files")
 async def test_others_get_their_turn_while_a_large_one_is_written() -> None:
     turns: list[None] = []
 

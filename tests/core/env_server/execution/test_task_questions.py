@@ -104,6 +104,7 @@ async def test_it_may_take_as_long_as_a_reset() -> None:
         await asked(Slow, "list_splits", reset_timeout_s=0.05)
 
 
+@pytest.mark.level("process")
 async def test_the_same_comes_from_another_process() -> None:
     assert await asked_elsewhere(ListingEnvironment, "list_tasks", "train") == TASKS["train"]
     assert (await asked_elsewhere(ListingEnvironment, "list_splits"))[3] == {"name": "test", "type": "test"}

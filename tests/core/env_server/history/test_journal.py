@@ -242,6 +242,7 @@ class TestClose:
 
 
 class TestNotes:
+    @pytest.mark.level("socket")
     @settings(max_examples=30)
     @given(requests=st.lists(st.tuples(st.dictionaries(st.text(), _JSON, max_size=4), st.text()), max_size=6))
     def test_whatever_json_can_say_comes_back(

@@ -378,6 +378,7 @@ class TestSlots:
             assert step(http, 1).status_code == 404
             assert server.sessions.active_sessions == 0
 
+    @pytest.mark.level("process")
     def test_requests_keep_a_session_alive(self, serve: Serve) -> None:
         config = ConcurrencyConfig(max_concurrent_envs=1, session_timeout=5)
         server = serve(concurrency_config=config)

@@ -72,6 +72,7 @@ def run(wire: Wire, code: str) -> Any:
 
 @confined
 class TestConfined:
+    @pytest.mark.level("process")
     def test_code_calls_the_tools(self, server: RunningServer) -> None:
         with server.wire() as wire:
             wire.reset()

@@ -438,6 +438,7 @@ class TestGone:
             assert bare.call("add", amount=1)["result"]["structuredContent"]["total"] == 2
             http.delete("/mcp", headers=bare.headers)
 
+    @pytest.mark.level("process")
     def test_200_that_were_dropped_leave_nothing(self, serve: Serve, gate: Gate) -> None:
         server = serve(
             partial(Notes, gate),

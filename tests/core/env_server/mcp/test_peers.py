@@ -61,6 +61,7 @@ def test_in_a_process_of_its_own(serve: Serve) -> None:
     assert result.content[0].text == "1 notes"
 
 
+@pytest.mark.level("process")
 def test_as_a_command(tmp_path: Path) -> None:
     transport = StdioTransport(
         sys.executable,

@@ -215,6 +215,7 @@ with TestClient(create_fastapi_app(LoggedEnvironment, Add, Total, telemetry=True
 
 
 class TestExporters:
+    @pytest.mark.level("process")
     def test_the_standard_variables_say_where_spans_go(self) -> None:
         variables = {"OTEL_TRACES_EXPORTER": "console", "OTEL_SERVICE_NAME": "my-environments"}
         served = self._serve(variables)
@@ -228,10 +229,12 @@ class TestExporters:
         assert ours == ["openenv.open", "openenv.reset", "openenv.close"]
         assert {span["resource"]["attributes"]["service.name"] for span in found} == {"my-environments"}
 
+    @pytest.mark.level("process")
     def test_none_of_them(self) -> None:
         served = self._serve({"OTEL_TRACES_EXPORTER": "none"})
         assert (served.returncode, served.stdout) == (0, "")
 
+    @pytest.mark.level("process")
     def test_one_that_is_not_installed(self) -> None:
         served = self._serve({"OTEL_TRACES_EXPORTER": "carrier-pigeon"})
         assert served.returncode == 1

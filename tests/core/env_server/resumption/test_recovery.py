@@ -171,6 +171,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Runn
         yield server, journal
 
 
+@pytest.mark.level("command")
 @settings(max_examples=25)
 @given(before=st.lists(REQUESTS, max_size=12), after=st.lists(REQUESTS, max_size=6))
 def test_a_rebuilt_session_answers_as_the_undisturbed_one(
@@ -461,9 +462,11 @@ class TestLost:
 
         return lose
 
+    @pytest.mark.level("socket")
     def test_an_answer_that_the_journal_does_not_know(self, reason: Callable[..., str]) -> None:
         assert "had the answer to request 3, and the journal ends with request 2" in reason(answered=3)
 
+    @pytest.mark.level("socket")
     def test_another_version(self, reason: Callable[..., str]) -> None:
         assert "now has Renamed (name Walk, version 2.0.0), and had ThreadedWalk (name Thr" in reason(Renamed)
 

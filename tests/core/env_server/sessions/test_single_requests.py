@@ -87,6 +87,7 @@ class TestSlots:
 
 
 class TestTemporarySessions:
+    @pytest.mark.level("files")
     async def test_a_crowd_is_answered_by_few_environments(self) -> None:
         sessions = sessions_of(ThreadedCounted, max_sessions=1)
         await asyncio.gather(*(step_once(sessions) for _ in range(400)))

@@ -185,6 +185,7 @@ class TestBytesUnderWay:
             client.cut()
             server.wait_for_sessions(0)
 
+    @pytest.mark.level("files")
     async def test_the_longest_message_holds_up_no_other_session(self) -> None:
         gate = Gate()
         sessions = sessions_of(partial(GatedEnvironment, gate))

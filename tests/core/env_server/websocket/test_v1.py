@@ -164,6 +164,7 @@ class TestRequests:
             wire.send([wire.message("step", name, amount=1) for name in names])
             assert [total(answer) for answer in wire.receive_many(64)] == [10] * 64
 
+    @pytest.mark.level("command")
     @pytest.mark.parametrize("environment", [AsyncCounterEnvironment, LaterEnvironment])
     def test_more_requests_in_a_frame_than_may_be_under_way(self, serve: Serve, environment: type) -> None:
         number = 17_000
@@ -542,6 +543,7 @@ class TestEndings:
             gate.opened.set()
             server.stop()
 
+    @pytest.mark.level("process")
     @pytest.mark.parametrize("environment", [CounterEnvironment, ThreadedCounterEnvironment])
     def test_1000_sessions_leave_no_thread_and_no_memory(self, serve: Serve, environment: type) -> None:
         server = serve(environment, max_concurrent_envs=1000)

@@ -173,6 +173,7 @@ class TestBetweenTwoTurns:
 
     GONE = (OSError("gone"), RuntimeError("Unexpected ASGI message 'websocket.send', after sending 'websocket.close'."))
 
+    @pytest.mark.level("files")
     @pytest.mark.parametrize("error", GONE, ids=lambda error: type(error).__name__)
     @IN_EACH_PLACE
     async def test_the_client_goes_at_any_turn(self, environment: type, error: Exception) -> None:
@@ -207,6 +208,7 @@ class TestBetweenTwoTurns:
             await socket.until(partial(is_empty, sessions))
             await sessions.close_all()
 
+    @pytest.mark.level("files")
     async def test_the_end_is_seen_while_as_much_is_under_way_as_may_be(self) -> None:
         gate = Gate()
         gate.note("made")

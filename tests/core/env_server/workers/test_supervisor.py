@@ -408,6 +408,7 @@ GUESS = """
 
 
 class TestServe:
+    @pytest.mark.level("process")
     def test_a_class_of_the_program_itself_is_served(self, tmp_path: Path) -> None:
         start = "if __name__ == '__main__':\n        serve(GuessEnvironment, port={port}, workers=2)\n"
         with self.running(tmp_path, start) as (process, port):
@@ -420,6 +421,7 @@ class TestServe:
             assert len(workers) == 2
             assert not any(map(alive, workers))
 
+    @pytest.mark.level("process")
     def test_a_program_that_serves_whenever_it_is_imported_is_told_how_to_mend_it(self, tmp_path: Path) -> None:
         with self.running(tmp_path, "serve(GuessEnvironment, port={port}, workers=2)\n") as (process, _):
             _, errors = process.communicate(timeout=PATIENCE_S)

@@ -1,0 +1,116 @@
+"""``python -m tests.support.nearest``: run the tests nearest to what has changed, for ``make check``.
+
+Changed is what differs from the commit at which this branch left the main one. Nearest are changed tests, and those at
+the mirrored path of a changed file (``tests/core/seeding`` for ``src/openenv/core/seeding.py``); then those that the
+fewest imports lead from to a changed module, or that name a changed file of another kind. They are chosen in this order
+until their recorded costs (``tests/costs.tsv``) reach a limit, and only their files are collected. What is left out is
+counted, by folder.
+"""
+
+import subprocess
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.costs import Cost, file_of
+from tests.support.import_graph import ROOT, ImportGraph, module_name
+
+_MIRRORED = 0
+_PROCESSES = 3
+_UNKNOWN = Cost(0.5, 0.5)
+"""The cost of a file that is not on record."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Tests chosen to run.
+
+    Attributes:
+        files: Their files, the nearest first.
+        left_out: Tests of these files that are too dear.
+        not_run: Other tests that are on record, by folder.
+    """
+
+    files: Sequence[str]
+    left_out: Sequence[str]
+    not_run: Mapping[str, int]
+
+
+def changed_files(base: str) -> list[Path]:
+    """Return the files that differ from where this branch left another one, new and uncommitted ones among them."""
+    left = _git("merge-base", base, "HEAD").strip()
+    changed = _git("diff", "--name-only", "--no-renames", "-z", left) + _git(
+        "ls-files", "--others", "--exclude-standard", "-z"
+    )
+    return [Path(name) for name in dict.fromkeys(changed.split("\0")) if name]
+
+
+def _git(*arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+
+
+def distances(changed: Sequence[Path], graph: ImportGraph, tests: Sequence[Path]) -> dict[Path, int]:
+    """Return the distance of each test file from what has changed; a file without a connection has none.
+
+    Args:
+        changed: Changed files, relative to the repository.
+        graph: The imports of the repository.
+        tests: All test files.
+    """
+    nearest = {test for path in changed for test in _mirrored(path, tests)}
+    by_imports = graph.distances_to(module_name(path) for path in changed if path.suffix == ".py")
+    named = [path.name for path in changed if path.suffix != ".py"]
+    found: dict[Path, int] = {}
+    for test in tests:
+        if test in nearest:
+            found[test] = 0
+        elif (name := module_name(test)) in by_imports:
+            found[test] = 1 + by_imports[name]
+        elif named and any(name in (graph.root / test).read_text(encoding="utf-8") for name in named):
+            found[test] = 1
+    return found
+
+
+def _mirrored(path: Path, tests: Sequence[Path]) -> list[Path]:
+    """Return the test files of a changed file: itself, the one with its name, or else those of its folder."""
+    if path in tests:
+        return [path]
+    match path.parts:
+        case ("src", "openenv", *inside):
+            folder = Path("tests", *inside[:-1])
+        case ("envs", environment, *_):
+            folder = Path("envs", environment, "tests")
+        case _:
+            folder = path.parent
+    exact = folder / f"test_{path.stem}.py"
+    return [exact] if exact in tests else [test for test in tests if test.is_relative_to(folder)]
+
+
+def choose(
+    found: Mapping[Path, int], tests: Mapping[Path, Sequence[str]], costs: Mapping[str, Cost], limit_s: float
+) -> Choice:
+    """Choose tests, the nearest first, then the cheapest, until their costs reach a limit.
+
+    Args:
+        found: The distance of test files.
+        tests: The tests of every file that are on record.
+        costs: The cost of each.
+        limit_s: Seconds of CPU time, and of wall time in each of the processes.
+    """
+    files: list[str] = []
+    left_out: list[str] = []
+    spent = Cost(0.0, 0.0)
+    for file in sorted(found, key=lambda file: (found[file], sum(costs[test].cpu_s for test in tests.get(file, ())))):
+        wanted = sorted(tests.get(file, ()), key=lambda test: costs[test].cpu_s)
+        chosen = []
+        for test in wanted:
+            after = spent + costs[test]
+            if after.cpu_s <= limit_s and after.wall_s <= limit_s * _PROCESSES:
+                spent = after
+                chosen.append(test)
+        if chosen or not wanted:
+            files.append(str(file))
+            left_out += [test for test in wanted if test not in chosen]
+    run = {test for file in files for test in tests.get(Path(file), ())} - set(left_out)
+    return Choice(files, left_out, Counter(str(Path(file_of(test)).parent) for test in costs if test not in run))
