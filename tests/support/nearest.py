@@ -1,25 +1,26 @@
 """``python -m tests.support.nearest``: run the tests nearest to what has changed, for ``make check``.
 
 Changed is what differs from the commit at which this branch left the main one. Nearest are changed tests, and those at
-the mirrored path of a changed file (``tests/core/seeding`` for ``src/openenv/core/seeding.py``); then those that the
-fewest imports lead from to a changed module, or that name a changed file of another kind. They are chosen in this order
-until their recorded costs (``tests/costs.tsv``) reach a limit, and only their files are collected. What is left out is
-counted, by folder.
+the mirrored path of a changed file (``tests/core/test_seeding.py`` for ``src/openenv/core/seeding.py``); then those from
+which the fewest imports lead to a changed module, or that name a changed file of another kind. They are chosen in this
+order until their recorded costs (``tests/costs.tsv``) reach a limit, and only their files are collected. What is left
+out is counted, by folder.
 """
 
 import subprocess
-from collections import Counter
+import sys
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from tests.support.costs import Cost, file_of
+import typer
+from tests.support.costs import Cost, file_of, read_costs
 from tests.support.import_graph import ROOT, ImportGraph, module_name
+from tests.support.levels import is_test_file
 
-_MIRRORED = 0
 _PROCESSES = 3
-_UNKNOWN = Cost(0.5, 0.5)
-"""The cost of a file that is not on record."""
 
 
 @dataclass(frozen=True)
@@ -113,4 +114,52 @@ def choose(
             files.append(str(file))
             left_out += [test for test in wanted if test not in chosen]
     run = {test for file in files for test in tests.get(Path(file), ())} - set(left_out)
-    return Choice(files, left_out, Counter(str(Path(file_of(test)).parent) for test in costs if test not in run))
+    return Choice(files, left_out, Counter(_folder_of(test) for test in costs if test not in run))
+
+
+def _folder_of(test: str) -> str:
+    return "/".join(Path(file_of(test)).parts[:-1][:2])
+
+
+def main(
+    pytest_options: Annotated[list[str] | None, typer.Argument(help="Options of pytest.")] = None,
+    base: Annotated[str, typer.Option(help="The branch, tag or commit that a change is seen against.")] = "",
+    limit_s: Annotated[float, typer.Option(help="Seconds of CPU time that the chosen tests may take.")] = 90,
+    dry: Annotated[bool, typer.Option("--list", help="Print what would be run.")] = False,
+) -> None:
+    """Run the tests nearest to what has changed."""
+    changed = changed_files(base or _main_branch())
+    graph = ImportGraph()
+    costs = read_costs()
+    tests: defaultdict[Path, list[str]] = defaultdict(list)
+    for test in costs:
+        tests[Path(file_of(test))].append(test)
+    files = [module.path for module in graph if is_test_file(module.path)]
+    choice = choose(distances(changed, graph, files), tests, costs, limit_s)
+    typer.echo(_summary(changed, choice, costs))
+    if dry or not choice.files:
+        raise typer.Exit(0)
+    left_out = [f"--deselect={test}" for test in choice.left_out]
+    distribution = [f"--numprocesses={_PROCESSES}", "--dist=loadfile", "--no-loadscope-reorder", "--quiet"]
+    command = [sys.executable, "-m", "pytest", *distribution, *left_out, *(pytest_options or []), *choice.files]
+    raise typer.Exit(subprocess.run(command, cwd=ROOT).returncode)
+
+
+def _main_branch() -> str:
+    """Return the main branch, that of the remote repository where there is one."""
+    known = _git("for-each-ref", "--format=%(refname:short)", "refs/remotes/origin/main", "refs/heads/main").split()
+    return known[-1] if known else "HEAD"
+
+
+def _summary(changed: Sequence[Path], choice: Choice, costs: Mapping[str, Cost]) -> str:
+    run = [test for file in choice.files for test in costs if file_of(test) == file and test not in choice.left_out]
+    spent = sum((costs[test] for test in run), Cost(0.0, 0.0))
+    lines = [f"{len(changed)} changed files; the nearest {len(run)} tests, {spent.cpu_s:.0f} s of CPU time:"]
+    lines += [f"  {file}" for file in choice.files]
+    lines += [f"Not run: {sum(choice.not_run.values())} tests."]
+    lines += [f"  {count:6} {folder}" for folder, count in sorted(choice.not_run.items())]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    typer.run(main)
