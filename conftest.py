@@ -8,7 +8,13 @@ from hypothesis import settings
 
 from openenv.cli.loading import exempt_from_collection
 
-pytest_plugins = ["tests.support.needs", "tests.support.costs", "tests.support.level_marks", "tests.support.order"]
+pytest_plugins = [
+    "tests.support.needs",
+    "tests.support.pages",
+    "tests.support.costs",
+    "tests.support.level_marks",
+    "tests.support.order",
+]
 
 # A shell starts what it runs in the background with Ctrl-C ignored, ``nohup`` with the terminal's end ignored, and so
 # would be every program that a test starts.

@@ -1,64 +1,20 @@
-"""Every page's code runs as it stands there, and prints what the page says it prints."""
+"""Pages are read with all their blocks, and say of what is not run why; ``tests/support/pages.py`` runs the others."""
 
 import re
-import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.pages import pages_of
 from tests.support.snippets import Block, Walkthrough, blocks_of
 
 from openenv.cli.__main__ import COMMANDS
-from openenv.core.providers.local_process import LocalProcessProvider
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "benchmarks/README.md")),
-    *sorted((ROOT / "docs").glob("*.md")),
-]
-PAGES_WITH_CODE = [page for page in PAGES if any(block.language in ("console", "python") for block in blocks_of(page))]
-# Pages that speak of a server on port 8000 without starting it mean one that echoes.
-PAGES_WITH_A_SERVER = {"clients.md", "mcp.md", "operations.md", "serving.md"}
-# What pages need beside Python.
-NEEDS = {"neighbours.md": "reasoning-gym", "sandbox.md": "sandbox"}
+PAGES = pages_of(ROOT)
 
 
 def names(page: Path) -> str:
     return str(page.relative_to(ROOT))
-
-
-@pytest.fixture(scope="module")
-def echo_port() -> Iterator[int]:
-    with LocalProcessProvider("echo", max_sessions=80) as provider:
-        provider.wait_for_ready()
-        yield int(provider.base_url.rpartition(":")[2])
-
-
-@pytest.fixture
-def port(request: pytest.FixtureRequest, page: Path) -> int:
-    """What takes the place of a page's port 8000: an echo server's, or a free one."""
-    if page.name in PAGES_WITH_A_SERVER:
-        served: int = request.getfixturevalue("echo_port")
-        return served
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
-
-
-@pytest.mark.parametrize(
-    "page",
-    [
-        pytest.param(page, marks=[pytest.mark.needs(NEEDS[page.name])] if page.name in NEEDS else [])
-        for page in PAGES_WITH_CODE
-    ],
-    ids=names,
-)
-def test_a_page_can_be_followed_to_its_end(
-    page: Path, port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    with Walkthrough(tmp_path, port).following() as walkthrough:
-        for block in blocks_of(page):
-            walkthrough.follow(block, page)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=names)

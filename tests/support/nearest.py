@@ -1,10 +1,10 @@
 """``python -m tests.support.nearest``: run the tests nearest to what has changed, for ``make check``.
 
 Changed is what differs from the commit at which this branch left the main one. Nearest are changed tests, and those at
-the mirrored path of a changed file (``tests/core/test_seeding.py`` for ``src/openenv/core/seeding.py``); then those from
-which the fewest imports lead to a changed module, or that name a changed file of another kind. They are chosen in this
-order until their recorded costs (``tests/costs.tsv``) reach a limit, and only their files are collected. What is left
-out is counted, by folder.
+the mirrored path of a changed file (``tests/core/test_seeding.py`` for ``src/openenv/core/seeding.py``); then those with
+the fewest imports between them and a changed module, or that name a changed file of another kind. They are chosen in
+this order until their recorded costs (``tests/costs.tsv``) reach a limit, and only their files are collected. What is
+left out is counted, by folder.
 """
 
 import subprocess

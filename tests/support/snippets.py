@@ -116,8 +116,13 @@ class Walkthrough:
         elif block.language == "python":
             self._execute("\n" * (block.line - 1) + text, page)
         elif block.language == "console":
-            for command, output in _COMMAND.findall(text):
-                self._run(command, output, block.note)
+            for found in _COMMAND.finditer(text):
+                try:
+                    self._run(found["command"], found["output"], block.note)
+                except Exception as error:
+                    line = block.line + text.count("\n", 0, found.start())
+                    error.add_note(f"{page}:{line}: $ {found['command']}")
+                    raise
 
     def _execute(self, text: str, page: Path) -> None:
         code = compile(text, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
