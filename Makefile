@@ -15,11 +15,15 @@ INSTALL := $(BIN)/python -m tests.support.install --constraint constraints.txt
 
 # Handed on to the command behind the target: make test ARGS="-k echo"
 ARGS ?=
+# The levels of tests to run, of those in tests/support/levels.py: make test LEVEL=memory,files,socket
+LEVEL ?=
+# What a change is seen against: make check BASE=HEAD~3
+BASE ?=
 # What runs the tests; tests.support.rerun gives those that failed a second try, alone, and lets none be skipped.
 RUNNER ?= pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-bare chaos lint docs bench vendor clean clean-all
+.PHONY: help check nearest demo test test-bare chaos lint docs bench vendor clean clean-all
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,10 +31,16 @@ help: ## List the targets
 demo: $(VENV)/.compiled ## Train a tiny language model on Catch, from random weights to solved, in two minutes
 	@$(BIN)/openenv train catch --model tiny $(ARGS)
 
+check: $(VENV)/.ready-dev $(VENV)/.compiled ## Check a change in two minutes: style, types, imports, the nearest tests
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint nearest
+
+nearest: $(VENV)/.ready-dev $(VENV)/.compiled ## Run the tests nearest to what changed
+	@$(BIN)/python -m tests.support.nearest $(if $(BASE),--base $(BASE)) -- $(ARGS)
+
 # More processes than cores: about half of a test's time is waiting, for servers, containers and browsers.
 test: $(VENV)/.collected ## Run every test, several files at once
 	-@$(BIN)/python -m benchmarks.public_package
-	@$(BIN)/python -m $(RUNNER) --numprocesses=$$($(BIN)/python -c 'import os; print(2 * os.cpu_count() + 1)') --maxprocesses=6 --dist=loadfile --no-loadscope-reorder $(ARGS)
+	@$(BIN)/python -m $(RUNNER) --numprocesses=$$($(BIN)/python -c 'import os; print(2 * os.cpu_count() + 1)') --maxprocesses=6 --dist=loadfile --no-loadscope-reorder $(if $(LEVEL),--level=$(LEVEL)) $(ARGS)
 
 test-bare: $(VENV)/.ready ## Make a machine with Python and make only, and run make test there (root, an hour)
 	@$(BIN)/python -m tests.support.bare_machine $(ARGS)

@@ -170,7 +170,7 @@ _STARTED = pytest.StashKey[Cost]()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
     """Note the time before the first fixture of a test."""
     item.stash[_STARTED] = Cost(cpu_time(), time.perf_counter())
     return (yield)

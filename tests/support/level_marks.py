@@ -10,11 +10,11 @@ import threading
 import time
 import traceback
 from collections.abc import Generator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.runner import runtestprotocol
 from tests.support.costs import cost_of, file_of, name_of
 from tests.support.levels import LEVELS, LIMITS_S, Levels, read_levels
 
@@ -27,9 +27,6 @@ _EXCLUDED = {
 }
 """The levels that exclude an event, by its name for ``sys.addaudithook``."""
 
-_S_PER_IMPORT = 0.004
-"""CPU time to allow for each module that a test is the first to import in its process."""
-
 _S_OF_LOOP = 0.008
 """CPU time of ``_loop_time`` on the machine that the limits were set on."""
 
@@ -39,14 +36,12 @@ class _Watch:
 
     def __init__(self) -> None:
         self.seen: set[str] = set()
-        self.modules = 0  # imported before the test
         self._thread = 0
         self._watching = False
         sys.addaudithook(self._see)
 
     def begin(self) -> None:
         self.seen.clear()
-        self.modules = len(sys.modules)
         self._thread = threading.get_ident()
         self._watching = True
 
@@ -67,6 +62,7 @@ def _is_importing() -> bool:
 _LEVEL = pytest.StashKey[str]()
 _CHOSEN = pytest.StashKey[frozenset[str]]()
 _READ = pytest.StashKey[Levels]()
+_TOO_DEAR = pytest.StashKey[bool]()
 _WATCH = pytest.StashKey[_Watch]()
 
 
@@ -117,6 +113,21 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     item.config.stash[_WATCH].begin()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+    """Run a test, and once more if it was too dear: its process may have been the first to import what it uses."""
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    reports = runtestprotocol(item, log=False, nextitem=nextitem)
+    if item.stash.get(_TOO_DEAR, False):
+        assert isinstance(item, pytest.Function)
+        item._initrequest()
+        reports = runtestprotocol(item, log=False, nextitem=nextitem)
+    for report in reports:
+        item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: "pytest.CallInfo[None]"
@@ -128,10 +139,12 @@ def pytest_runtest_makereport(
         watch.end()
     cost = cost_of(report)
     if cost is not None and report.passed:
-        problem = _excluded(item.stash[_LEVEL], watch) or _too_dear(item.stash[_LEVEL], cost.cpu_s, watch)
-        if problem:
+        level = item.stash[_LEVEL]
+        excluded, too_dear = _excluded(level, watch), _too_dear(level, cost.cpu_s)
+        item.stash[_TOO_DEAR] = bool(too_dear)
+        if excluded or too_dear:
             report.outcome = "failed"
-            report.longrepr = f"{item.nodeid}: {problem}"
+            report.longrepr = f"{item.nodeid}: {excluded or too_dear}"
     return report
 
 
@@ -145,12 +158,9 @@ def _excluded(level: str, watch: _Watch) -> str:
     )
 
 
-def _too_dear(level: str, cpu_s: float, watch: _Watch) -> str:
+def _too_dear(level: str, cpu_s: float) -> str:
     limit = LIMITS_S[level]
-    if cpu_s <= limit:
-        return ""
-    imports = _S_PER_IMPORT * (len(sys.modules) - watch.modules)
-    if cpu_s <= (limit + imports) * max(1.0, _loop_time() / _S_OF_LOOP):
+    if cpu_s <= limit or cpu_s <= limit * _loop_time() / _S_OF_LOOP:
         return ""
     return (
         f"it took {cpu_s:.2f} s of CPU time, and a test of the level {level!r} may take {limit} s. Make it cheaper, or "
@@ -158,7 +168,6 @@ def _too_dear(level: str, cpu_s: float, watch: _Watch) -> str:
     )
 
 
-@cache
 def _loop_time() -> float:
     """Return the CPU time of a loop, which says how fast this machine is now."""
     times = []

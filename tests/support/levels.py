@@ -16,10 +16,14 @@ import functools
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from tests.support.definitions import Definitions
 from tests.support.import_graph import ROOT, ImportGraph, module_name, packages_of
+from tests.support.pages import pages_of
+from tests.support.snippets import blocks_of
 
 LEVELS = ("memory", "files", "socket", "command", "process", "service", "browser", "training")
 
@@ -96,7 +100,7 @@ class LevelReader:
     def __init__(self, graph: ImportGraph) -> None:
         self._graph = graph
         self._floors: dict[Path, str] = {}
-        self._sources: dict[str, _Source] = {}
+        self._definitions: dict[str, Definitions] = {}
         self._used: dict[str, frozenset[str]] = {}
 
     def floor_of(self, file: Path) -> str:
@@ -112,14 +116,14 @@ class LevelReader:
 
     def levels_of(self, file: Path) -> dict[str, str]:
         """Return the level of each test of a file."""
-        return {test: self.level_of(file, test) for test in self._source(module_name(file)).tests()}
+        return {test: self.level_of(file, test) for test in self._read(module_name(file)).tests()}
 
     def _reached(self, file: Path, test: str) -> set[str]:
         """Return every name that a test uses, itself and through the fixtures and helpers behind it."""
         module = module_name(file)
-        sources = [self._source(name) for name in (module, *self._conftests(file))]
+        known = [self._read(name) for name in (module, *self._conftests(file))]
+        waiting = [f"{module}.{test}", *(f"{its.module}.{name}" for its in known for name in its.used_by_all_tests())]
         reached: set[str] = set()
-        waiting = [f"{module}.{test}", *(f"{source.module}.{name}" for source in sources for name in source.always)]
         while waiting:
             name = waiting.pop()
             if name not in reached:
@@ -128,141 +132,41 @@ class LevelReader:
         return reached
 
     def _used_by(self, name: str) -> frozenset[str]:
-        """Return the names that a definition in the tests uses; none for a definition elsewhere."""
         if name not in self._used:
             self._used[name] = frozenset(self._find_used_by(name))
         return self._used[name]
 
-    def _find_used_by(self, definition: str) -> Iterator[str]:
-        module = next((package for package in packages_of(definition) if package in self._graph), None)
+    def _find_used_by(self, name: str) -> Iterator[str]:
+        """Yield the names that a definition in the tests uses; none for a definition elsewhere."""
+        module = next((package for package in packages_of(name) if package in self._graph), None)
         if module is None or module.split(".")[0] == "openenv":
             return
-        source = self._source(module)
-        symbol = definition.removeprefix(f"{module}.")
-        if symbol in source.names:
-            yield source.names[symbol]
+        definitions = self._read(module)
+        local_name = name.removeprefix(f"{module}.")
+        if (imported := definitions.imported(local_name)) is not None:
+            yield imported
             return
-        used, fixtures = source.used_by(symbol)
-        for name in used:
-            home, _, attribute = name.rpartition(".")
-            yield self._graph.full_name(home, attribute) if home in self._graph else name
-        for fixture in fixtures:
-            yield self._fixture(source, fixture)
+        used, fixtures = definitions.used_by(local_name)
+        for full_name in used:
+            home, _, attribute = full_name.rpartition(".")
+            yield self._graph.full_name(home, attribute) if home in self._graph else full_name
+        yield from (self._fixture(module, fixture) for fixture in fixtures)
 
-    def _fixture(self, source: "_Source", fixture: str) -> str:
-        """Return where a fixture is defined; its bare name if that is a plugin."""
-        for module in (source.module, *self._conftests(self._graph.module(source.module).path)):
-            here = self._source(module)
-            if fixture in here.definitions or fixture in here.names:
-                return f"{module}.{fixture}"
-        return fixture
+    def _fixture(self, module: str, fixture: str) -> str:
+        """Return where a fixture that a module requests is defined; its bare name if that is in a plugin."""
+        modules = (module, *self._conftests(self._graph.module(module).path))
+        return next((f"{home}.{fixture}" for home in modules if fixture in self._read(home)), fixture)
 
     def _conftests(self, file: Path) -> list[str]:
         names = (module_name(folder / "conftest.py") for folder in file.parents)
         return [name for name in names if name in self._graph]
 
-    def _source(self, module: str) -> "_Source":
-        if module not in self._sources:
+    def _read(self, module: str) -> Definitions:
+        if module not in self._definitions:
             known = self._graph.module(module)
             tree = ast.parse((self._graph.root / known.path).read_bytes())
-            self._sources[module] = _Source(module, tree, known.names)
-        return self._sources[module]
-
-
-class _Source:
-    """What the definitions of a module use, by name.
-
-    Attributes:
-        definitions: Functions, classes, their methods (``Class.method``), and what is assigned, at the module's top.
-        names: What imported names stand for.
-        always: Definitions that every test of the module uses.
-    """
-
-    def __init__(self, module: str, tree: ast.Module, names: Mapping[str, str]) -> None:
-        self.module = module
-        self.names = names
-        self.definitions: dict[str, ast.AST] = {}
-        for node in tree.body:
-            self._define(node)
-        self.always = [name for name, node in self.definitions.items() if name == "pytestmark" or _is_autouse(node)]
-
-    def tests(self) -> list[str]:
-        """Return the tests of the module, by the names that ``LevelReader`` takes."""
-        return [
-            name
-            for name, node in self.definitions.items()
-            if name.rpartition(".")[2].startswith("test") and not isinstance(node, ast.ClassDef)
-        ]
-
-    def used_by(self, symbol: str) -> tuple[set[str], set[str]]:
-        """Return the full names that a definition uses, and the fixtures that it requests."""
-        node = self.definitions.get(symbol) or self.definitions.get(symbol.partition(".")[0])
-        used: set[str] = set()
-        fixtures: set[str] = set()
-        if node is None:
-            return used, fixtures
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _requests_fixtures(symbol, node):
-            fixtures |= {argument.arg for argument in [*node.args.args, *node.args.kwonlyargs]}
-        for part in ast.walk(node):
-            match part:
-                case ast.Name(id=name) | ast.Attribute(value=ast.Name(id=name)):
-                    used |= self._full_names(name, part)
-                case ast.Constant(value="process" | "in a process"):  # isolation="process"
-                    used.add("level process")
-                case ast.Call(func=function, args=arguments):
-                    constants = {
-                        argument.value
-                        for argument in arguments
-                        if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
-                    }
-                    called = ast.unparse(function).rpartition(".")[2] if constants else ""
-                    if called in ("usefixtures", "getfixturevalue"):
-                        fixtures |= constants
-                    elif called in ("needs", "require", "find_program"):
-                        used |= {f"needs {constant}" for constant in constants}
-                    elif called == "level":
-                        used |= {f"level {constant}" for constant in constants}
-        return used, fixtures
-
-    def _full_names(self, name: str, node: ast.expr) -> set[str]:
-        if name in self.names:
-            attribute = f".{node.attr}" if isinstance(node, ast.Attribute) else ""
-            return {self.names[name] + attribute}
-        return {f"{self.module}.{name}"} if name in self.definitions else set()
-
-    def _define(self, node: ast.stmt) -> None:
-        match node:
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                self.definitions[name] = node
-            case ast.ClassDef(name=name, body=body):
-                self.definitions[name] = node
-                if name.startswith("Test"):
-                    for method in body:
-                        if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef):
-                            self.definitions[f"{name}.{method.name}"] = method
-            case ast.Assign(targets=targets):
-                self.definitions |= {name: node for target in targets for name in _bound(target)}
-            case ast.AnnAssign(target=target):
-                self.definitions |= dict.fromkeys(_bound(target), node)
-            case ast.If(body=body, orelse=orelse) | ast.Try(body=body, orelse=orelse):
-                for inner in (*body, *orelse):
-                    self._define(inner)
-
-
-def _bound(target: ast.AST) -> list[str]:
-    return [name.id for name in ast.walk(target) if isinstance(name, ast.Name)]
-
-
-def _is_autouse(node: ast.AST) -> bool:
-    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and any(
-        "autouse=True" in ast.unparse(decorator) for decorator in node.decorator_list
-    )
-
-
-def _requests_fixtures(symbol: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    return symbol.rpartition(".")[2].startswith("test") or any(
-        "fixture" in ast.unparse(decorator) for decorator in node.decorator_list
-    )
+            self._definitions[module] = Definitions(module, tree, known.names)
+        return self._definitions[module]
 
 
 @functools.cache
@@ -284,16 +188,26 @@ def read_levels(root: Path = ROOT) -> Levels:
     """Return the level of every test of a repository; kept in ``.cache`` as long as no file changes."""
     graph = ImportGraph(root)
     cache = root / ".cache" / "levels.json"
-    state = hashlib.sha256(graph.state().encode()).hexdigest()
+    state = hashlib.sha256(graph.state().encode())
+    state.update(b"".join(page.read_bytes() for page in pages_of(root)))
     if cache.exists():
         kept = json.loads(cache.read_text(encoding="utf-8"))
-        if kept["state"] == state:
+        if kept["state"] == state.hexdigest():
             levels: Levels = kept["levels"]
             return levels
     reader = LevelReader(graph)
     levels = {str(module.path): reader.levels_of(module.path) for module in graph if is_test_file(module.path)}
+    levels |= {str(page.relative_to(root)): {"page": _level_of_page(page)} for page in pages_of(root)}
     cache.parent.mkdir(exist_ok=True)
     draft = cache.with_name(f"levels-{os.getpid()}.json")
-    draft.write_text(json.dumps({"state": state, "levels": levels}), encoding="utf-8")
+    draft.write_text(json.dumps({"state": state.hexdigest(), "levels": levels}), encoding="utf-8")
     draft.replace(cache)
     return levels
+
+
+def _level_of_page(page: Path) -> str:
+    """Return the level of a page's test: that of training where its code trains, or loads such a library."""
+    code = "".join(block.text for block in blocks_of(page) if block.language != "bash" and not block.is_left_out)
+    trains = (rf"^(import|from) {name}\b" for name, level in LIBRARIES.items() if level == "training")
+    found = re.search("|".join([r"openenv (train|eval .*--model)\b", r"openenv\.train\b", *trains]), code, re.MULTILINE)
+    return "training" if found else "process"

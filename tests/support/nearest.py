@@ -1,10 +1,10 @@
 """``python -m tests.support.nearest``: run the tests nearest to what has changed, for ``make check``.
 
-Changed is what differs from the commit at which this branch left the main one. Nearest are changed tests, and those at
-the mirrored path of a changed file (``tests/core/test_seeding.py`` for ``src/openenv/core/seeding.py``); then those with
-the fewest imports between them and a changed module, or that name a changed file of another kind. They are chosen in
-this order until their recorded costs (``tests/costs.tsv``) reach a limit, and only their files are collected. What is
-left out is counted, by folder.
+Changed is what differs from the commit at which this branch left the main one. Nearest are changed tests, and those
+at the mirrored path of a changed file (``tests/core/test_seeding.py`` for ``src/openenv/core/seeding.py``); then those
+with the fewest imports between them and a changed module, or that name a changed file of another kind. They are chosen
+in this order until their recorded costs (``tests/costs.tsv``) reach a limit, and only their files are collected. What
+is left out is counted, by folder.
 """
 
 import subprocess
@@ -19,6 +19,7 @@ import typer
 from tests.support.costs import Cost, file_of, read_costs
 from tests.support.import_graph import ROOT, ImportGraph, module_name
 from tests.support.levels import is_test_file
+from tests.support.pages import pages_of
 
 _PROCESSES = 3
 
@@ -135,6 +136,7 @@ def main(
     for test in costs:
         tests[Path(file_of(test))].append(test)
     files = [module.path for module in graph if is_test_file(module.path)]
+    files += [page.relative_to(ROOT) for page in pages_of(ROOT)]
     choice = choose(distances(changed, graph, files), tests, costs, limit_s)
     typer.echo(_summary(changed, choice, costs))
     if dry or not choice.files:

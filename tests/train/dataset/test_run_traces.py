@@ -39,6 +39,7 @@ def conversation(record: EpisodeRecord) -> traces.Conversation:
     return only
 
 
+@pytest.mark.level("process")
 def test_the_started_server_and_the_player_record_one_episode(tmp_path: Path) -> None:
     collection = run(PlaySettings(environment="catch", player="scripted"), tmp_path / "data")
     lines = collection.read()
@@ -67,6 +68,7 @@ def test_each_episode_has_an_id_unless_its_task_has_one(tmp_path: Path) -> None:
     assert len(set(named)) == 4
 
 
+@pytest.mark.level("process")
 def test_neither_side_records_what_is_left_out(tmp_path: Path) -> None:
     left_out = ("observation.ball", "action.move", "messages.content")
     settings = PlaySettings(environment="catch", player="scripted", traces_leave_out=left_out)
@@ -78,6 +80,7 @@ def test_neither_side_records_what_is_left_out(tmp_path: Path) -> None:
     assert [call["function"]["arguments"] for call in calls] == [{}] * len(record.steps)
 
 
+@pytest.mark.level("process")
 def test_an_option_adds_to_the_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENENV_TRACES_LEAVE_OUT", "observation.ball")
     settings = PlaySettings(environment="catch", player="scripted", traces_leave_out=("messages",))

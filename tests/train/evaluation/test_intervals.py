@@ -86,6 +86,7 @@ def test_no_tasks_are_no_estimate() -> None:
             estimate([])
 
 
+@pytest.mark.level("files")
 @pytest.mark.parametrize(("tasks", "samples"), [(20, 1), (30, 4), (100, 8)])
 def test_intervals_hold_the_truth_about_as_often_as_they_say(tasks: int, samples: int) -> None:
     """A thousand evaluations of a player whose chance differs from task to task, 0.5 in the mean."""

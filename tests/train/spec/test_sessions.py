@@ -97,6 +97,7 @@ def test_a_server_that_dies_is_an_error_once_its_sessions_have_ended() -> None:
             sessions.reset([1])
 
 
+@pytest.mark.level("process")
 def test_a_folder_is_served_for_as_long_as_the_sessions_live(tmp_path: Path) -> None:
     before = _servers()
     folder = scaffold(tmp_path, "parrot_env")
