@@ -164,7 +164,8 @@ def module_name(path: Path) -> str:
         ('openenv.core.seeding', 'echo_env')
     """
     parts = path.with_suffix("").parts
-    parts = parts[1:] if parts[0] in ("src", "envs") else parts
+    if parts[0] == "src" or (parts[0] == "envs" and "tests" not in parts):
+        parts = parts[1:]
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 

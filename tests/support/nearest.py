@@ -39,17 +39,16 @@ class Choice:
     not_run: Mapping[str, int]
 
 
-def changed_files(base: str) -> list[Path]:
+def changed_files(base: str, root: Path = ROOT) -> list[Path]:
     """Return the files that differ from where this branch left another one, new and uncommitted ones among them."""
-    left = _git("merge-base", base, "HEAD").strip()
-    changed = _git("diff", "--name-only", "--no-renames", "-z", left) + _git(
-        "ls-files", "--others", "--exclude-standard", "-z"
-    )
-    return [Path(name) for name in dict.fromkeys(changed.split("\0")) if name]
+    left = _git(root, "merge-base", base, "HEAD").strip()
+    changed = _git(root, "diff", "--name-only", "--no-renames", "-z", left)
+    new = _git(root, "ls-files", "--others", "--exclude-standard", "-z")
+    return [Path(name) for name in dict.fromkeys((changed + new).split("\0")) if name]
 
 
-def _git(*arguments: str) -> str:
-    return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+def _git(root: Path, *arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=root, check=True, capture_output=True, text=True).stdout
 
 
 def distances(changed: Sequence[Path], graph: ImportGraph, tests: Sequence[Path]) -> dict[Path, int]:
@@ -149,7 +148,9 @@ def main(
 
 def _main_branch() -> str:
     """Return the main branch, that of the remote repository where there is one."""
-    known = _git("for-each-ref", "--format=%(refname:short)", "refs/remotes/origin/main", "refs/heads/main").split()
+    known = _git(
+        ROOT, "for-each-ref", "--format=%(refname:short)", "refs/remotes/origin/main", "refs/heads/main"
+    ).split()
     return known[-1] if known else "HEAD"
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def get_json_schema(function: Callable[..., Any]) -> dict[str, Any]:
     """Describe a function as transformers does, which takes seconds to import."""
-    from transformers.utils import get_json_schema
+    from transformers.utils.chat_template_utils import get_json_schema
 
     return get_json_schema(function)
 

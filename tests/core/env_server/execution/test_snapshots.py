@@ -11,18 +11,23 @@ from hypothesis import strategies as st
 from openenv.core.env_server.execution.snapshots import Snapshot
 from openenv.core.exceptions import EnvironmentFailedError
 
-_VALUES = st.recursive(
+_KEYS = st.text() | st.integers() | st.booleans() | st.none()
+_SMALL = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: (
-        st.lists(inner, max_size=4)
-        | st.tuples(inner, inner)
-        | st.dictionaries(st.text() | st.integers() | st.booleans() | st.none(), inner, max_size=4)
-        | st.lists(inner, max_size=2).map(lambda some: some * 70)
-        | st.dictionaries(st.integers(), inner, min_size=2, max_size=2).map(
-            lambda some: {key + number: value for key, value in some.items() for number in range(70)}
-        )
-    ),
+    lambda inner: st.lists(inner, max_size=4) | st.tuples(inner, inner) | st.dictionaries(_KEYS, inner, max_size=4),
     max_leaves=12,
+)
+# Of more elements than a piece has, and such in each other; not to any depth, where they would be millions.
+_LARGE = st.lists(_SMALL, max_size=2).map(lambda some: some * 70) | st.dictionaries(
+    st.integers(), _SMALL, min_size=2, max_size=2
+).map(lambda some: {key + number: value for key, value in some.items() for number in range(70)})
+_VALUES = (
+    _SMALL
+    | _LARGE
+    | st.lists(_LARGE, max_size=1).map(lambda some: some * 70)
+    | st.lists(_SMALL | _LARGE, max_size=4)
+    | st.tuples(_SMALL, _LARGE)
+    | st.dictionaries(_KEYS, _SMALL | _LARGE, max_size=4)
 )
 
 

@@ -1,0 +1,123 @@
+"""What each test costs is measured with the processes that it starts, kept, and printed."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.support.costs import RECORD, Cost, cpu_time, read_costs, summed, updated
+from tests.support.import_graph import ROOT
+
+BURN = "import time\nend = time.process_time() + {}\nwhile time.process_time() < end: pass\n"
+SUITE = f"""
+import subprocess, sys, time
+import pytest
+
+BURN = {BURN!r}
+
+@pytest.fixture
+def burnt():
+    exec(BURN.format(0.2))
+    yield
+    exec(BURN.format(0.2))
+
+def test_cheap(): ...
+def test_fixture(burnt): ...
+def test_process(): subprocess.run([sys.executable, "-c", BURN.format(0.5)])
+def test_wait(): time.sleep(0.3)
+@pytest.mark.parametrize("case", ["a", "b"])
+def test_cases(case): ...
+@pytest.mark.skip
+def test_skipped(): ...
+"""
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Path:
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_suite.py").write_text(SUITE)
+    return tmp_path
+
+
+def run(suite: Path, *options: str) -> None:
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    plugins = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": "-p xdist.plugin -p tests.support.costs"}
+    subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", *options],
+        cwd=suite,
+        env={**variables, **plugins, "PYTHONPATH": str(ROOT)},
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+
+
+@pytest.mark.parametrize("processes", ["0", "2"])
+def test_a_run_records_what_its_tests_cost(suite: Path, processes: str) -> None:
+    run(suite, "--record-costs", f"--numprocesses={processes}")
+    costs = {test.partition("::")[2]: cost for test, cost in read_costs(suite).items()}
+    assert costs.keys() == {
+        *("test_cheap", "test_fixture", "test_process", "test_wait", "test_cases[a]", "test_cases[b]", "test_skipped"),
+    }
+    assert costs["test_fixture"].cpu_s >= 0.4
+    assert costs["test_process"].cpu_s >= 0.5
+    assert costs["test_wait"].wall_s >= 0.3
+    assert costs["test_cheap"].cpu_s < costs["test_fixture"].cpu_s
+
+
+def test_without_the_option_nothing_is_kept(suite: Path) -> None:
+    run(suite)
+    assert not (suite / RECORD).exists()
+    assert read_costs(suite) == {}
+
+
+@pytest.mark.level("process")
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="children are counted when they are waited for")
+def test_a_process_counts_while_it_runs_and_no_less_when_it_has_ended() -> None:
+    before = cpu_time()
+    forking = "import os, time\nos.fork()\n" + BURN.format(0.3) + "time.sleep(600)"
+    child = subprocess.Popen([sys.executable, "-c", forking], start_new_session=True)
+    deadline = time.monotonic() + 60
+    while (running := cpu_time() - before) < 0.6:
+        assert time.monotonic() < deadline
+    os.killpg(child.pid, 9)
+    child.wait()
+    assert cpu_time() - before >= running - 0.35  # a grandchild that nobody has waited for is not counted any more
+
+
+def test_a_record_changes_where_costs_do() -> None:
+    record = {"a.py::same": Cost(1.0, 2.0), "a.py::gone": Cost(1.0, 1.0), "b.py::other": Cost(1.0, 1.0)}
+    measured = {"a.py::same": Cost(1.2, 2.5), "a.py::new": Cost(0.5, 0.6)}
+    assert updated(record, measured) == {
+        "a.py::same": Cost(1.0, 2.0),
+        "a.py::new": Cost(0.5, 0.6),
+        "b.py::other": Cost(1.0, 1.0),
+    }
+    assert updated(record, {"a.py::same": Cost(3.0, 2.5)})["a.py::same"] == Cost(3.0, 2.5)
+
+
+def test_costs_add_up_by_key() -> None:
+    costs = {"a": Cost(1.0, 2.0), "b": Cost(0.5, 0.5), "c": Cost(4.0, 4.0)}
+    assert summed(costs, {"a": "x", "b": "x", "c": "y"}) == {"x": Cost(1.5, 2.5), "y": Cost(4.0, 4.0)}
+
+
+def test_the_dearest_files_tests_and_levels_are_printed() -> None:
+    printed = subprocess.run(
+        [sys.executable, "-m", "tests.support.costs", "-n", "3"], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout
+    tables = [table.splitlines() for table in printed.strip().split("\n\n")]
+    assert [table[0].split() for table in tables] == [
+        ["CPU", "s", "wall", "s", kind] for kind in ("file", "test", "level")
+    ]
+    files = [float(line.split()[0]) for line in tables[0][1:-1]]
+    assert files == sorted(files, reverse=True)
+    assert len(files) == 3
+    assert {line.split()[2] for line in tables[2][1:-1]} >= {"memory", "training"}
+
+
+def test_most_tests_of_this_repository_are_on_record() -> None:
+    files = {test.partition("::")[0] for test in read_costs()}
+    there = {str(path.relative_to(ROOT)) for folder in ("tests", "envs") for path in (ROOT / folder).rglob("test_*.py")}
+    assert len(files & there) > 0.9 * len(there)
