@@ -1,45 +1,16 @@
 """``docs/glossary.md`` says what the code says."""
 
-import ast
 import importlib
-import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+from tests.support.glossary import UNUSED, rows, unused_words, uses, words_of
+from tests.support.source import PACKAGE, modules
 
-import openenv.core
-
-ROOT = Path(openenv.core.__file__).parent
-SERVER = ROOT / "env_server"
-PAGE = (Path(__file__).parents[2] / "docs" / "glossary.md").read_text()
-
-
-def rows(heading: str) -> list[list[str]]:
-    """The rows of the table below a heading, without its head."""
-    section = PAGE.split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
-    lines = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("|")]
-    return [[cell.strip() for cell in line] for line in lines[2:]]
-
-
-def names_in(file: Path) -> Iterator[str]:
-    """Every name that a module gives to something, and its own."""
-    yield file.stem
-    for node in ast.walk(ast.parse(file.read_text())):
-        match node:
-            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                yield name
-            case ast.arg(arg=name) | ast.Attribute(attr=name) | ast.Name(id=name):
-                yield name
-
-
-def words_of(name: str) -> str:
-    """A name as words: ``_LastSeat`` and ``last_seat`` are both `` last seat ``."""
-    return f" {' '.join(re.findall(r'[A-Z]?[a-z]+|[A-Z]+(?![a-z])', name)).lower()} "
+SERVER = "core/env_server"
 
 
 def test_each_folder_of_the_server_has_its_row() -> None:
-    folders = {folder.parent.name for folder in SERVER.glob("*/__init__.py")}
+    folders = {folder.parent.name for folder in (PACKAGE / SERVER).glob("*/__init__.py")}
     assert [row[0].strip("`") for row in rows("The folders of the server")] != []
     assert {row[0].strip("`") for row in rows("The folders of the server")} == folders
 
@@ -60,20 +31,18 @@ def test_no_word_has_two_rows() -> None:
 
 @pytest.mark.parametrize(
     ("heading", "folders"),
-    [
-        ("Words that are not used", (SERVER, ROOT / "wire", ROOT / "schema")),
-        ("Words that the client does not use", (ROOT / "client",)),
-        ("Words that training does not use", (ROOT.parent / "train",)),
-    ],
+    list(zip(UNUSED, [(SERVER, "core/wire", "core/schema"), ("core/client",), ("train",)], strict=True)),
 )
-def test_words_that_are_not_used_are_not_used(heading: str, folders: tuple[Path, ...]) -> None:
-    unused = [word for row in rows(heading) for word in row[0].split(", ")]
+def test_words_that_are_not_used_are_not_used(heading: str, folders: tuple[str, ...]) -> None:
+    unused = unused_words(heading)
     assert unused
-    found = [
-        (str(file.relative_to(ROOT.parent)), name)
-        for folder in folders
-        for file in sorted(folder.rglob("*.py"))
-        for name in names_in(file)
-        if any(f" {word} " in words_of(name) or f" {word}s " in words_of(name) for word in unused)
-    ]
-    assert not found
+    for folder in folders:
+        inside = [module for module in modules() if module.path.startswith(f"{folder}/")]
+        assert inside, f"there is no folder {folder}"
+        found = [
+            (module.path, name)
+            for module in inside
+            for name in module.names
+            if any(uses(word, words_of(name)) for word in unused)
+        ]
+        assert not found
