@@ -1,5 +1,7 @@
-"""Files of traces with episodes that were never played."""
+"""Files of traces with episodes that were never played, and files that earlier versions have written."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 from openenv.traces import Entry, Episode, TraceFile
@@ -49,3 +51,10 @@ def _answer(text: str, reward: float | None, *, done: bool) -> dict[str, object]
 def new_file(path: str | Path) -> TraceFile:
     """Make a file of traces without episodes, and open it."""
     return open_traces(path, create=True)
+
+
+def file_of_dump(dump: Path, path: Path) -> Path:
+    """Make the file of SQLite that a dump is of; return its path."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(dump.read_text())
+    return path

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.stored_episodes import PICTURE, entries, episode
+from tests.support.trace_files import file_of_dump
 from tests.support.trace_locations import rows
 
 from openenv import traces
@@ -157,9 +158,7 @@ def test_fields_are_left_out_of_what_is_added(tmp_path: Path) -> None:
 
 
 def test_traces_of_version_1_are_read_and_written_on(tmp_path: Path) -> None:
-    path = tmp_path / "traces.db"
-    with closing(sqlite3.connect(path)) as connection:
-        connection.executescript((Path(__file__).parent / "version_1.sql").read_text())
+    path = file_of_dump(Path(__file__).parent / "version_1.sql", tmp_path / "traces.db")
     with traces.open(path) as opened:
         (recorded,) = opened.episodes()
         assert (recorded.environment, recorded.steps, recorded.reward) == ("catch", 9, 1.0)

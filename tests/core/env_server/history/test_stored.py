@@ -1,12 +1,11 @@
 """Journals that the version before has written are read."""
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support.programs.journaled_server import MappedWalk, Walk
+from tests.support.trace_files import file_of_dump
 from tests.support.walkers import ServeWalks, Walker
 
 DATA = Path(__file__).parent / "data"
@@ -18,11 +17,9 @@ its token, its last request and where its walk stood."""
 def test_a_session_in_a_journal_of_the_version_before_goes_on(
     environment: Any, tmp_path: Path, serve_walks: ServeWalks
 ) -> None:
-    dump = (DATA / f"{environment.__name__}.sql").read_text()
-    session, token, last_id, at = dump.splitlines()[0].removeprefix("-- ").split()
-    path = tmp_path / "journal"
-    with closing(sqlite3.connect(path)) as file:
-        file.executescript(dump)
+    dump = DATA / f"{environment.__name__}.sql"
+    session, token, last_id, at = dump.read_text().splitlines()[0].removeprefix("-- ").split()
+    path = file_of_dump(dump, tmp_path / "journal")
     with serve_walks(environment, journal=str(path)).v1() as wire:
         walker = Walker(wire, session, token, int(last_id))
         assert walker.attach(wire) == walker.last_id
