@@ -100,8 +100,8 @@ def normalised(value: Any, folder: Path | None = None) -> Any:
     return value
 
 
-def check(name: str, golden: Golden, folder: Path) -> None:
-    """Make a golden anew and compare it.
+def check(name: str, golden: Golden, folder: Path) -> Any:
+    """Make a golden anew and compare it; return what was made.
 
     Args:
         name: Its name.
@@ -111,9 +111,11 @@ def check(name: str, golden: Golden, folder: Path) -> None:
     Raises:
         AssertionError: They differ; the message has the differences, what may change, and how it is recorded.
     """
-    found = golden.differences(stored(name), golden.make(folder))
+    made = golden.make(folder)
+    found = golden.differences(stored(name), made)
     if found:
         raise AssertionError(message_of(name, golden.may_change, found))
+    return made
 
 
 def message_of(name: str, may_change: str, found: Sequence[str]) -> str:

@@ -4,6 +4,17 @@ from tests.goldens.golden import Golden
 
 _VIEWER = "what a route answers beside what it answers now, if the page reads it; no value may go or get another name."
 _TRACES = "what a reader adds to an episode; what a file of an earlier version holds is read as it was."
+_TRAINING = (
+    "nothing where the code that trains is only rearranged; otherwise metrics may be added, and figures change with "
+    "another order of random draws, another loss or other defaults, as long as the whole run is as good."
+)
+
+
+def _training(name: str) -> Golden:
+    """Return the golden of a training by the name of its constant."""
+    run = f"tests.goldens.training:{name}"
+    return Golden(f"{run}.make", _TRAINING, recorded_by=f"{run}.record", compared_by=f"{run}.differences")
+
 
 GOLDENS = {
     "commands": Golden(
@@ -25,5 +36,9 @@ GOLDENS = {
         made_by="tests.goldens.viewer:report_page",
         may_change="words and looks of the page; its figures may not.",
     ),
+    "training-catch": _training("CATCH"),
+    "training-examples": _training("EXAMPLES"),
+    "training-two-environments": _training("TWO_ENVIRONMENTS"),
+    "training-chat-model": _training("CHAT_MODEL"),
 }
 """Goldens by name; the file of each is ``stored/NAME.json``."""
