@@ -37,7 +37,8 @@ def _fields(command: Any) -> dict[str, Any]:
     parameters = [each for each in command.params if each.name not in _COMPLETION]
     fields: dict[str, Any] = {
         "help": inspect.cleandoc(command.help or ""),
-        "parameters": [_parameter(parameter, types.get(parameter.name)) for parameter in parameters],
+        "parameters": {_names(each): _parameter(each, types.get(each.name)) for each in parameters},
+        "order": [_names(each) for each in parameters],
     }
     optional = {"epilog": command.epilog, "short help": command.short_help, "hidden": command.hidden or None}
     fields |= {key: value for key, value in optional.items() if value is not None}
@@ -49,12 +50,15 @@ def _declared(callback: Callable[..., Any]) -> Mapping[str, Any]:
     return get_params_from_function(inspect.unwrap(callback, stop=lambda each: "__signature__" in vars(each)))
 
 
+def _names(parameter: Any) -> str:
+    return " ".join([*parameter.opts, *parameter.secondary_opts])
+
+
 def _parameter(parameter: Any, declared: Any) -> dict[str, Any]:
     """Describe an option or an argument; what it leaves at its usual value is left out, but for its default."""
     info = None if declared is None else declared.default
     limits = {side: getattr(info, side, None) for side in ("min", "max")}
     fields = {
-        "names": [*parameter.opts, *parameter.secondary_opts],
         "kind": parameter.param_type_name,
         "type": None if declared is None else _type_name(declared.annotation),
         **limits,

@@ -157,12 +157,16 @@ def _differences(path: str, recorded: Any, made: Any) -> Iterator[str]:
                 yield from _differences(below, recorded[name], made[name])
     elif isinstance(recorded, list) and isinstance(made, list):
         yield from _differences_of_lists(path, recorded, made)
-    elif recorded != made or type(recorded) is not type(made):
+    elif json.dumps(recorded) != json.dumps(made):  # 1 is not 1.0, nor true
         yield _line("-", path, recorded)
         yield _line("+", path, made)
 
 
 def _differences_of_lists(path: str, recorded: list[Any], made: list[Any]) -> Iterator[str]:
+    if len(recorded) == len(made):
+        for number, (before, after) in enumerate(zip(recorded, made, strict=True)):
+            yield from _differences(f"{path}[{number}]", before, after)
+        return
     befores, afters = ([json.dumps(value, sort_keys=True) for value in values] for values in (recorded, made))
     for kind, start, end, new_start, new_end in SequenceMatcher(a=befores, b=afters, autojunk=False).get_opcodes():
         if kind == "replace" and end - start == new_end - new_start:

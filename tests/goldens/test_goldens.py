@@ -79,7 +79,14 @@ def test_differences_of_lists_name_what_came_and_what_went() -> None:
     recorded = {"options": [{"name": "a"}, {"name": "b"}, {"name": "c", "help": "C."}]}
     made = {"options": [{"name": "a"}, {"name": "c", "help": "See."}, {"name": "d"}]}
     assert differences(recorded, {"options": recorded["options"][1:]}) == ['- options[0]: {"name": "a"}']
-    assert differences(recorded, made) != []
+    assert differences(recorded, made) == [
+        '+ options[1] / help: "See."',
+        '- options[1] / name: "b"',
+        '+ options[1] / name: "c"',
+        '- options[2] / help: "C."',
+        '- options[2] / name: "c"',
+        '+ options[2] / name: "d"',
+    ]
     assert differences({"x": True}, {"x": 1}) == ["- x: true", "+ x: 1"]
     assert differences({"x": [0.1]}, {"x": [0.1], "y": None}) == ["+ y: null"]
 

@@ -25,8 +25,8 @@ from openenv.train.settings.run_folder import RunFolder, read_lines
 
 # What ATen, oneDNN and MKL choose their kernels by.
 _VECTOR_FLAGS = ("amx", "asimd", "avx", "bf16", "f16c", "fma", "i8mm", "sve")
-# Metrics of ours; the names of the others are TRL's, which may have others in another version.
-_OWN_METRICS = ("step", "reward", "episode/")
+# Metrics of ours; those of TRL's may have other names in another version.
+_OWN_METRICS = ("step", "episode/")
 # Fields of a score that show single episodes.
 _SHOWN_EPISODES = ("sample", "sample_seed", "examples")
 _NAME = "run"
