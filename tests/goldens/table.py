@@ -37,6 +37,7 @@ GOLDENS = {
         may_change="words and looks of the page; its figures may not.",
     ),
     "training-catch": _training("CATCH"),
+    "training-scaffold": _training("SCAFFOLD"),
     "training-examples": _training("EXAMPLES"),
     "training-two-environments": _training("TWO_ENVIRONMENTS"),
     "training-chat-model": _training("CHAT_MODEL"),

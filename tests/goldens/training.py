@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from rich.console import Console
 from tests.goldens.golden import differences, stored
+from tests.support.environment_folders import fresh_scaffold
 from tests.support.models.chat_models import save_chat_model
 from transformers import TrainerCallback
 
@@ -190,11 +191,16 @@ def _mean_rewards(outcome: Mapping[str, Any], is_short: bool) -> dict[str, float
     return {**means, **{f"step {row['step']}": row["episode/reward"] for row in rows}}
 
 
+def _scaffold(folder: Path) -> dict[str, Any]:
+    return {"environment": str(fresh_scaffold(folder, "only_here_env"))}
+
+
 def _chat_model(folder: Path) -> dict[str, Any]:
     return {"model": save_chat_model(folder / "model")}
 
 
 CATCH = Training("training-catch", {"environment": "catch"}, prefix=30, solved=(0.0, 0.97))
+SCAFFOLD = Training("training-scaffold", {"steps": 300}, _scaffold, prefix=30, solved=(0.3, 0.95))
 EXAMPLES = Training("training-examples", {"environment": "catch", "sft": 50, "steps": 6})
 TWO_ENVIRONMENTS = Training(
     "training-two-environments",
