@@ -29,6 +29,8 @@ def test_no_word_has_two_rows() -> None:
     assert len(words) == len(set(words))
 
 
+# The first of these reads the whole package.
+@pytest.mark.level("socket")
 @pytest.mark.parametrize(
     ("heading", "folders"),
     list(zip(UNUSED, [(SERVER, "core/wire", "core/schema"), ("core/client",), ("train",)], strict=True)),

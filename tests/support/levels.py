@@ -43,7 +43,7 @@ LIMITS_S: Mapping[str, float] = {
     "process": 15,
     "service": 60,
     "browser": 30,
-    "training": 40,
+    "training": 150,
 }
 """Seconds of CPU time that a test of a level may take, its processes included, on a machine of 2024."""
 

@@ -8,7 +8,6 @@ from tests.goldens.table import GOLDENS
 from tests.goldens.training import CATCH
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_catch_is_solved_from_random_weights(tmp_path: Path) -> None:
     """The run is that of the golden, which was solved; on another machine it goes to the end itself."""
