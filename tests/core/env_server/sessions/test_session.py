@@ -1,11 +1,19 @@
 """Requests that a session handles: what the author's own models raise stays with the session."""
 
-from collections.abc import Awaitable
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
 from pydantic import BaseModel, field_validator
-from tests.support.environments.common import Add, CounterEnvironment, ThreadedCounterEnvironment, Total
+from tests.support.environments.common import (
+    Add,
+    AsyncCounterEnvironment,
+    CounterEnvironment,
+    ThreadedCounterEnvironment,
+    Total,
+)
 
 from openenv.core.env_server.execution.introspection import EnvironmentFactory
 from openenv.core.env_server.execution.runner import finished
@@ -61,11 +69,23 @@ class ListingEnvironment(CounterEnvironment):
         return ListToolsObservation(tools=[]) if isinstance(action, ListToolsAction) else super().step(action)
 
 
+class HeldEnvironment(AsyncCounterEnvironment):
+    """Adds once it is released."""
+
+    def __init__(self, released: asyncio.Event) -> None:
+        super().__init__()
+        self._released = released
+
+    async def step(self, action: Add) -> Total:
+        await self._released.wait()
+        return await super().step(action)
+
+
 class ThreadedListingEnvironment(ListingEnvironment):
     BLOCKING = True
 
 
-async def session_of(environment: type, action: type[Add] = Add) -> Session:
+async def session_of(environment: Callable[[], Any], action: type[Add] = Add) -> Session:
     factory = EnvironmentFactory(environment)
     session = await SessionManager(factory, EnvironmentTypes(action, Total, State), ServerConfig()).open()
     await answer(session, "reset", {})
@@ -116,6 +136,18 @@ class TestHandle:
         await answer(session, "step", {"amount": 10})
         with pytest.raises(ResetNeededError):
             await answer(session, "step", {"amount": 1})
+        await session.close()
+
+    async def test_a_state_is_that_after_the_step_under_way(self) -> None:
+        released = asyncio.Event()
+        session = await session_of(partial(HeldEnvironment, released))
+        stepping = asyncio.create_task(session.step({"amount": 2}))
+        reading = asyncio.create_task(answer(session, "state", {}))
+        done, _ = await asyncio.wait((stepping, reading), timeout=0.05)
+        assert not done
+        released.set()
+        await stepping
+        assert '"step_count":1' in await reading
         await session.close()
 
 
