@@ -123,6 +123,17 @@ def test_a_full_disk_costs_no_episode_and_what_waits_is_written_when_there_is_sp
     assert "0 parts of episodes are lost" in messages[1].getMessage()
 
 
+def test_what_is_written_makes_room_for_what_comes(serve: Serve, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("openenv.core.env_server.traces.writer._MOST_WAITING", 0)
+    server = serve(traces=file)
+    eventually(file.exists, "the file is there")
+    play(server, 1)
+    eventually(lambda: seeds(file) == ["1"], "the first episode is on record")
+    play(server, 2)
+    server.stop()
+    assert seeds(file) == ["1", "2"]
+
+
 def test_a_removed_file_is_created_again(serve: Serve, file: Path) -> None:
     server = serve(traces=file)
     eventually(file.exists, "the file is there")
