@@ -175,6 +175,19 @@ def test_errors_are_on_record_and_an_episode_goes_on_after_them(serve: Serve, fi
     assert all(step.same for step in replay(entries[:4], counter_app()))
 
 
+def test_the_steps_of_an_episode_are_those_of_all_its_parts(serve: Serve, file: Path) -> None:
+    server = serve(traces=file)
+    eventually(file.exists, "the file is there")
+    with server.wire() as wire:
+        wire.reset(seed=7)
+        wire.step(amount=3)
+        eventually(lambda: [episode.steps for episode, _ in recorded(file)] == [1], "the first part is on record")
+        wire.step(amount=4)
+    server.stop()
+    ((episode, entries),) = recorded(file)
+    assert (episode.steps, episode.reward, len(entries)) == (2, 7.0, 3)
+
+
 def test_how_episodes_end_before_they_are_done(serve: Serve, file: Path) -> None:
     server = serve(traces=file)
     wire = server.v1()
