@@ -1,6 +1,7 @@
 """Sampling with the cache must be what the model itself computes from scratch."""
 
 from collections.abc import Sequence
+from random import Random
 
 import pytest
 import torch
@@ -116,3 +117,13 @@ def test_sampling_follows_the_probabilities_and_the_seed() -> None:
     assert draws(1) != draws(2)
     shares = torch.bincount(torch.tensor(draws(1)), minlength=VOCABULARY) / 4000
     torch.testing.assert_close(shares, own_logprobs([5, 6]).exp(), rtol=0, atol=0.04)
+
+
+def test_a_row_goes_on_with_its_own_randomness_when_others_are_dropped() -> None:
+    def draws(seeds: Sequence[int], kept: Sequence[int]) -> list[int]:
+        generator = TransformersGenerator(MODEL, 0, Sampling(), [Random(seed) for seed in seeds])
+        generator.feed([[5, 6]] * len(seeds))
+        generator.keep(kept)
+        return [generator.sample()[0][0] for _ in range(20)]
+
+    assert draws([1, 2, 3], kept=[2]) == draws([3], kept=[0]) != draws([1], kept=[0])
