@@ -48,6 +48,21 @@ class FixedAsync(Fixed):
         return self.score
 
 
+class FailingAsync(Rubric):
+    async def forward(self, action: Any, observation: Any) -> Any:
+        raise ValueError("no score")
+
+
+class Waiting(Rubric):
+    """Waits for ever."""
+
+    call: "asyncio.Task[Any] | None" = None
+
+    async def forward(self, action: Any, observation: Any) -> Any:
+        self.call = asyncio.current_task()
+        await asyncio.Event().wait()
+
+
 class Awaited(Rubric):
     """Scores what it is given in place of an action, once that is known."""
 
@@ -78,6 +93,13 @@ class TestContainers:
         assert await Gate(FixedAsync(0.6), 0.5)(None, None) == 0.6
         assert WeightedSum([Fixed(1.0), Fixed(0.0)], [0.25, 0.75])(None, None) == 0.25
         assert await WeightedSum([Fixed(1.0), FixedAsync(1.0)], [0.25, 0.75])(None, None) == 1.0
+
+    async def test_the_first_error_of_a_sum_cancels_the_calls_that_go_on(self) -> None:
+        waiting = Waiting()
+        with pytest.raises(ValueError, match="no score"):
+            await WeightedSum([waiting, FailingAsync()], [0.5, 0.5])(None, None)
+        assert waiting.call is not None
+        assert waiting.call.cancelling()
 
     async def test_weights_that_are_decimals(self) -> None:
         total = WeightedSum([Fixed(1.0), Fixed(0.0)], [Decimal("0.25"), Decimal("0.75")])  # type: ignore[list-item]
