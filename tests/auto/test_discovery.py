@@ -7,6 +7,7 @@ import pytest
 from tests.support.environment_folders import public_environment, scaffold, write_files
 
 from openenv import find_environment, list_environments
+from openenv.auto.discovery import list_folders
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 
 
@@ -176,3 +177,15 @@ def test_a_path_is_never_taken_for_a_name(target: str | Path) -> None:
 def test_a_folder_without_a_manifest_is_told(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentNotFoundError, match=r"holds no openenv\.yaml.*openenv init NAME"):
         find_environment(tmp_path)
+
+
+def test_the_environments_below_a_folder_are_those_that_no_link_leads_to(tmp_path: Path) -> None:
+    root, elsewhere = tmp_path / "root", scaffold(tmp_path, "elsewhere_env")
+    for folder in (root, root / "games", root / ".hidden"):
+        folder.mkdir()
+    scaffold(root, "near_env")
+    scaffold(root / "games", "far_env")
+    scaffold(root / ".hidden", "hidden_env")
+    (root / "linked_env").symlink_to(elsewhere)
+    (root / "games" / "back").symlink_to(root)
+    assert [package.name for package in list_folders(root)] == ["far_env", "near_env"]
