@@ -56,6 +56,7 @@ FAULTS = [
     ("environment", ENVIRONMENT, "@property", "# none", "warn", "state is no property"),
     ("environment", ENVIRONMENT, "seed: int | None = None, ", "", "warn", "reset takes no seed"),
     ("environment", ENVIRONMENT, "seed: int | None = None", "seed: int", "fail", "reset needs seed"),
+    ("environment", ENVIRONMENT, "self, seed: int | None = None", "self, *, level, seed=None", "fail", "needs level"),
     ("environment", ENVIRONMENT, "self, action: MyAction", "self", "fail", "the server passes the action"),
     ("environment", ENVIRONMENT, "self, action: MyAction", "self, action, extra", "fail", "step takes (action, extra)"),
     ("concurrency", ENVIRONMENT, "SUPPORTS_CONCURRENT", "ALLOWS_CONCURRENT", "warn", "does not set SUPPORTS_CONC"),
