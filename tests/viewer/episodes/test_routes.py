@@ -66,6 +66,14 @@ def test_the_best_and_the_worst_episode_are_shown_with_what_was_said(tmp_path: P
     assert http.get("/web/results/tasks?order=colour").status_code == 422
 
 
+def test_a_number_of_a_task_is_the_same_as_text(tmp_path: Path) -> None:
+    names = ("seed", "index", "level")
+    write_lines(tmp_path / "episodes.jsonl", [line(2 * i, {name: 1}, 1.0) for i, name in enumerate(names)])
+    write_lines(tmp_path / "episodes.jsonl", [line(2 * i + 1, {name: "1"}, 1.0) for i, name in enumerate(names)])
+    rows = read(opened(tmp_path), "tasks", order="played")["rows"]
+    assert [row["task"] for row in rows] == [{"seed": 1}, {"index": 1}, {"level": 1}, {"level": "1"}]
+
+
 def test_an_evaluation_that_is_under_way_is_followed(tmp_path: Path) -> None:
     folder = tmp_path / "e"
     folder.mkdir()
