@@ -273,6 +273,26 @@ def test_a_fork_has_the_entries_before_it(serve_walks: Any, location: str) -> No
         assert all(step.same for step in replay(entries, app))
 
 
+def test_a_fork_of_a_fork_is_read_from_any_entry_on(serve_walks: Any, location: str) -> None:
+    server = serve_walks(traces=location)
+    with GenericEnvClient(base_url=server.url).sync() as client:
+        client.reset(seed=5)
+        client.step({"length": 1})
+        (child,) = client.fork(1)
+        child.step({"length": 2})
+        (grandchild,) = child.fork(1)
+        grandchild.step({"length": 3})
+    server.stop()
+    with traces.open(location) as opened:
+        newest = max(opened.episodes(), key=lambda episode: episode.steps)
+        lengths = [entry.request.get("length") for entry in opened.entries(newest.id)]
+        assert lengths == [None, 1, 2, 3]
+        for start in range(5):
+            for stop in range(start, 5):
+                read = opened.entries(newest.id, start, stop)
+                assert [entry.request.get("length") for entry in read] == lengths[start:stop]
+
+
 def test_secrets_are_not_stored(serve: Serve, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_API_KEY", 'hunter2"hunter2')
     server = serve(traces=file, token="a-token-of-the-server")
