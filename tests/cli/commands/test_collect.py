@@ -153,6 +153,16 @@ def test_a_dataset_config_is_passed_to_every_reset(openenv_here: Any, tmp_path: 
     assert line["task"]["dataset_config"] == {"min_terms": 2}
 
 
+def test_a_least_reward_of_zero_is_one_too(openenv_here: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    play = ["collect", "catch", "--player", "random", "-n", 8, "--output", folder]
+    ended = openenv_here(*play, "--min-reward", 0)
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads((folder / "settings.json").read_text())["min_reward"] == 0
+    left_out = [json.loads(line) for line in (folder / "left_out.jsonl").read_text().splitlines()]
+    assert {line["reward"] for line in left_out} == {-1.0}
+
+
 @pytest.mark.parametrize("option", ["--episodes", "--sessions", "--max-turns"])
 def test_nothing_less_than_one(openenv_here: Any, option: str) -> None:
     ended = openenv_here("collect", "catch", "--output", "data", option, "0")
