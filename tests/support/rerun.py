@@ -114,7 +114,7 @@ def main(options: Sequence[str]) -> int:
         _say(f"Expected options only, each as --name=value; got {' '.join(named)}.")
         return int(pytest.ExitCode.USAGE_ERROR)
     started = time.monotonic()
-    first = _run(options)
+    first = run_pytest(options)
     problems = _problems(first)
     unsteady = [] if problems else [test for test in first.failed if _passes_alone(test, options)]
     failed = [test for test in first.failed if test not in unsteady]
@@ -146,16 +146,21 @@ def _problems(first: Outcomes) -> list[str]:
 
 def _passes_alone(test: str, options: Sequence[str]) -> bool:
     _say(f"\nOnce more, alone: {test}")
-    again = _run([*options, "--numprocesses=0", test])
+    again = run_pytest([*options, "--numprocesses=0", test])
     return again == Outcomes(passed=[test])
 
 
-def _run(arguments: Sequence[str]) -> Outcomes:
-    """Run pytest, whose output goes where ours goes."""
+def run_pytest(arguments: Sequence[str], **process: Any) -> Outcomes:
+    """Run pytest, and return how its tests ended.
+
+    Args:
+        arguments: Pytest's.
+        **process: Arguments of ``subprocess.run``; by default the output goes where that of this process goes.
+    """
     with TemporaryDirectory(prefix="openenv-rerun-") as folder:
         file = Path(folder) / "outcomes.json"
         command = [sys.executable, "-m", "pytest", "-p", "tests.support.rerun", f"--outcomes={file}", *arguments]
-        code = subprocess.run(command).returncode
+        code = subprocess.run(command, **process).returncode
         if not file.exists():
             return Outcomes(code, broken=["pytest ended before it could say how"])
         return Outcomes(**{**json.loads(file.read_text()), "code": code})
