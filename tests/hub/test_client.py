@@ -43,6 +43,14 @@ def test_what_the_hub_refuses_is_not_asked_again(hub: HubServer, status: int, sa
     assert (caught.value.status, hub.faults[0].times) == (status, 8)
 
 
+def test_a_repository_that_the_hub_refuses_to_show_is_not_taken_for_missing(hub: HubServer) -> None:
+    assert Hub().find("ada/x") is None
+    hub.add("ada/x", {})
+    hub.faults.append(Fault("GET /api/spaces/ada/x", Answer(403, {"error": "Sorry about that."})))
+    with pytest.raises(HubError, match=r"Could not look for ada/x: .*status 403"):
+        Hub().find("ada/x")
+
+
 @pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504, None])
 def test_what_passes_is_asked_again(hub: HubServer, impatient: None, status: int | None) -> None:
     hub.faults.append(Fault(WHOAMI, None if status is None else Answer(status, {}), times=4))
