@@ -120,20 +120,16 @@ def words_in_messages(root: Path = PACKAGE) -> Figures:
 
 def words_in_help() -> Figures:
     """Count the uses of these words in what ``--help`` says, of all commands and subcommands."""
-    from openenv.cli.__main__ import COMMANDS, app, load_command  # loads every command
+    from tests.goldens.commands import help_of_commands  # loads every command
 
-    commands = {f"openenv {name}": load_command(name) for name in COMMANDS}
-    root = typer.main.get_command(app)
-    return _words(text for name, command in {"openenv": root, **commands}.items() for text in _help(name, command))
+    return _words(text for name, described in help_of_commands(Path()).items() for text in _help(name, described))
 
 
-def _help(name: str, command: Any) -> Iterator[tuple[str, str]]:
-    """Iterate over the help texts of a command and its subcommands, each after its command or option."""
-    yield name, command.help or ""
-    for parameter in command.params:
-        yield f"{name} {parameter.opts[0]}", getattr(parameter, "help", None) or ""
-    for part, child in getattr(command, "commands", {}).items():
-        yield from _help(f"{name} {part}", child)
+def _help(name: str, described: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Iterate over the help texts of a command, each after its command or option."""
+    yield name, described["help"]
+    for option, parameter in described["parameters"].items():
+        yield f"{name} {option}", parameter.get("help", "")
 
 
 def _words(texts: Iterable[tuple[str, str]]) -> Figures:

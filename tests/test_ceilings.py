@@ -9,6 +9,7 @@ import pytest
 import typer
 from tests.ceilings import RULES, Figure, Rule, faults, lowered, read_ceilings
 
+from openenv.cli.__main__ import Command
 from tests import ceilings
 
 MEASURED_BY_RUNNING = {"step_path"}
@@ -139,8 +140,8 @@ def test_unused_words_are_counted_in_the_help_of_commands_options_and_subcommand
     group = typer.Typer(help="Seats.")
     group.command("keep")(_keep)
     group.command("other")(_keep)
-    monkeypatch.setattr("openenv.cli.__main__.COMMANDS", {"seats": None})
-    monkeypatch.setattr("openenv.cli.__main__.load_command", partial(_command, group))
+    monkeypatch.setattr("tests.goldens.commands.COMMANDS", {"seats": Command("", "")})
+    monkeypatch.setattr("tests.goldens.commands.load_command", partial(_command, group))
     assert counts(ceilings.words_in_help()) == {"seat": 1, "told": 2, "place": 2}
 
 
