@@ -88,14 +88,23 @@ def test_a_process_counts_while_it_runs_and_no_less_when_it_has_ended() -> None:
 
 
 def test_a_record_changes_where_costs_do() -> None:
-    record = {"a.py::same": Cost(1.0, 2.0), "a.py::gone": Cost(1.0, 1.0), "b.py::other": Cost(1.0, 1.0)}
+    record = {"a.py::same": Cost(1.0, 2.0), "a.py::other": Cost(1.0, 1.0)}
     measured = {"a.py::same": Cost(1.2, 2.5), "a.py::new": Cost(0.5, 0.6)}
-    assert updated(record, measured) == {
-        "a.py::same": Cost(1.0, 2.0),
-        "a.py::new": Cost(0.5, 0.6),
-        "b.py::other": Cost(1.0, 1.0),
-    }
-    assert updated(record, {"a.py::same": Cost(3.0, 2.5)})["a.py::same"] == Cost(3.0, 2.5)
+    kept = {"a.py::same": Cost(1.0, 2.0), "a.py::new": Cost(0.5, 0.6)}
+    assert updated(record, measured, whole=True) == kept
+    assert updated(record, measured, whole=False) == {**kept, "a.py::other": Cost(1.0, 1.0)}
+    dearer = {"a.py::same": Cost(3.0, 2.5)}
+    assert updated(record, dearer, whole=False)["a.py::same"] == Cost(3.0, 2.5)
+
+
+@pytest.mark.parametrize(("options", "left"), [([], False), (["-k", "cheap"], True), (["tests/test_suite.py"], True)])
+def test_only_a_run_of_all_tests_forgets_those_that_it_did_not_run(suite: Path, options: list[str], left: bool) -> None:
+    (suite / "pytest.ini").write_text("[pytest]\ntestpaths = tests\n")
+    (suite / RECORD).write_text("1.00\t1.00\ttests/test_old.py::test_old\n")
+    (suite / "tests" / "test_suite.py").write_text("def test_cheap(): ...\n")
+    run(suite, "--record-costs", *options)
+    assert ("tests/test_old.py::test_old" in read_costs(suite)) == left
+    assert "tests/test_suite.py::test_cheap" in read_costs(suite)
 
 
 def test_costs_add_up_by_key() -> None:

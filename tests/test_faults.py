@@ -10,7 +10,7 @@ from difflib import unified_diff
 from pathlib import Path
 
 import pytest
-from tests.faults.running import FOLDER, ROOT, Fault, git, load_faults, nearest_tests
+from tests.faults.running import FOLDER, ROOT, Fault, git, load_faults
 from tests.support.needs import require
 from tests.support.rerun import __file__ as rerun_file
 
@@ -133,15 +133,3 @@ class TestRunner:
         ran = _run(project, "cuaght")
         assert ran.returncode == 2
         assert "'cuaght'" in ran.stderr
-
-
-@pytest.mark.parametrize(
-    ("module", "tests"),
-    [
-        ("core/env_server/sessions/session.py", "tests/core/env_server/sessions/test_session.py"),
-        ("core/client/vector.py", "tests/core/client/vector"),
-        ("core/env_server/operations/requests.py", "tests/core/env_server/operations"),
-    ],
-)
-def test_the_nearest_tests_are_a_file_or_a_folder(module: str, tests: str) -> None:
-    assert nearest_tests(SOURCE + module, ROOT) == tests

@@ -63,6 +63,12 @@ def test_import_that_starts_a_process(): importlib.import_module("looks_around")
 
 def test_wrong(): assert False
 """,
+    "tests/test_inherited.py": """
+from tests.test_base import Base
+
+class TestChild(Base): ...
+""",
+    "tests/test_base.py": "import socket\nclass Base:\n    def test_inherited(self): socket.socket().close()\n",
     "looks_around.py": "import subprocess\nsubprocess.run(['true'])\n",
     "tests/heavy/conftest.py": "raise RuntimeError('imported')\n",
     "tests/heavy/test_heavy.py": "import torch\ndef test_training(): ...\n",
@@ -112,9 +118,9 @@ def test_without_a_choice_everything_is_collected(suite: Path) -> None:
 
 
 def test_the_marks_can_be_chosen_as_marks(suite: Path) -> None:
-    code, said = run(suite, "-m", "memory", "tests/test_quick.py")
+    code, said = run(suite, "-m", "memory", "tests/test_quick.py", "tests/test_inherited.py")
     assert code == 0, said
-    assert "1 passed, 2 deselected" in said
+    assert "2 passed, 2 deselected" in said
 
 
 def test_an_unknown_level_is_refused(suite: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.support.costs import Cost, file_of
 from tests.support.import_graph import ROOT, ImportGraph
-from tests.support.nearest import Choice, changed_files, choose, distances
+from tests.support.nearest import Choice, changed_files, choose, distances, mirrored
 from tests.support.needs import require
 
 TREE = {
@@ -68,6 +68,23 @@ def tree(tmp_path: Path) -> Path:
 def test_near_is_what_mirrors_a_change_then_what_imports_it(tree: Path, changed: str, expected: dict[str, int]) -> None:
     found = distances([Path(changed)], ImportGraph(tree), TESTS)
     assert {str(path): distance for path, distance in found.items()} == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "tests"),
+    [
+        ("src/openenv/core/env_server/sessions/session.py", "tests/core/env_server/sessions/test_session.py"),
+        ("src/openenv/core/client/vector.py", "tests/core/client/vector"),
+        ("src/openenv/core/env_server/operations/requests.py", "tests/core/env_server/operations"),
+        ("src/openenv/core/env_server/static/new/page.js", "tests/core/env_server"),
+        ("benchmarks/rows.py", "tests/benchmarks/test_rows.py"),
+        ("envs/sudoku_env/server/puzzles.py", "envs/sudoku_env/tests/server"),
+        ("envs/sudoku_env/openenv.yaml", "envs/sudoku_env/tests"),
+        ("Makefile", None),
+    ],
+)
+def test_a_file_is_mirrored_by_a_file_or_a_folder(path: str, tests: str | None) -> None:
+    assert mirrored(Path(path)) == (None if tests is None else Path(tests))
 
 
 def test_the_tests_of_a_folder_are_near_to_its_fixtures(tree: Path) -> None:

@@ -6,7 +6,8 @@ from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
-from tests.faults.running import FOLDER, ROOT, Fault, Result, TreeCopy, load_faults, nearest_tests, try_fault
+from tests.faults.running import FOLDER, ROOT, Fault, Result, TreeCopy, load_faults, try_fault
+from tests.support.nearest import mirrored
 
 
 def main(
@@ -24,7 +25,7 @@ def main(
     with TemporaryDirectory(prefix="openenv-faults-") as temporary:
         copy = TreeCopy(tree, Path(temporary) / "tree")
         for fault in faults:
-            result = try_fault(fault, copy, nearest_tests(fault.module, tree) if nearest else fault.test)
+            result = try_fault(fault, copy, str(mirrored(Path(fault.module), tree)) if nearest else fault.test)
             _show(result, width)
             if not result.caught_by:
                 uncaught.append(fault.name)

@@ -75,21 +75,6 @@ def git(tree: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["git", *arguments], cwd=tree, env=environment, capture_output=True, text=True)
 
 
-def nearest_tests(module: str, tree: Path) -> str:
-    """Return where the tests nearest to a module are: their file or folder.
-
-    Args:
-        module: Path of the module in the tree.
-        tree: The tree.
-    """
-    path = Path(module).relative_to(SOURCE)
-    beside = Path("tests") / path.parent
-    for candidate in (beside / f"test_{path.name}", beside / path.stem, beside, *beside.parents):
-        if (tree / candidate).exists():
-            return candidate.as_posix()
-    raise FileNotFoundError(f"Expected tests in {tree}, found none.")
-
-
 class TreeCopy:
     """Copy of a tree, in which faults are tried.
 

@@ -67,14 +67,17 @@ def write_costs(costs: Mapping[str, Cost], root: Path = ROOT) -> None:
     (root / RECORD).write_text("".join(lines), encoding="utf-8")
 
 
-def updated(record: Mapping[str, Cost], measured: Mapping[str, Cost]) -> Costs:
+def updated(record: Mapping[str, Cost], measured: Mapping[str, Cost], *, whole: bool) -> Costs:
     """Return a record with new measurements.
 
-    Tests of a measured file that are not among them are gone. A line that is as good as the measurement stays, so that
-    a record changes where costs do.
+    A line that is as good as its measurement stays, so that a record changes where costs do.
+
+    Args:
+        record: What is on record.
+        measured: What a run has measured.
+        whole: Whether that were all tests, so that others are gone.
     """
-    files = {file_of(test) for test in measured}
-    kept = {test: cost for test, cost in record.items() if file_of(test) not in files}
+    kept = {} if whole else dict(record)
     return kept | {
         test: record[test] if test in record and cost.is_like(record[test]) else cost for test, cost in measured.items()
     }
@@ -154,7 +157,7 @@ class _Measured:
         """Keep what was measured."""
         if session.config.getoption("--record-costs"):
             root = session.config.rootpath
-            write_costs(updated(read_costs(root), self.costs), root)
+            write_costs(updated(read_costs(root), self.costs, whole=_runs_all(session.config)), root)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -164,6 +167,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if "PYTEST_XDIST_WORKER" not in os.environ:
         config.pluginmanager.register(_Measured())
+
+
+def _runs_all(config: pytest.Config) -> bool:
+    """Whether a run leaves no test out."""
+    chosen = ("keyword", "markexpr", "deselect", "level", "ignore", "ignore_glob", "lf", "maxfail")
+    return config.args_source is pytest.Config.ArgsSource.TESTPATHS and not any(
+        config.getoption(name, default=None) for name in chosen
+    )
 
 
 _STARTED = pytest.StashKey[Cost]()

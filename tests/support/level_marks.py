@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from _pytest.runner import runtestprotocol
 from tests.support.costs import cost_of, file_of, name_of
-from tests.support.levels import LEVELS, LIMITS_S, Levels, read_levels
+from tests.support.levels import LEVELS, LIMITS_S, Levels, higher, read_levels
 
 _EXCLUDED = {
     "socket.bind": ("memory", "files"),
@@ -99,13 +99,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Mark each test with its level, and deselect those of other levels."""
     read = config.stash[_READ]
     for item in items:
-        level = read[file_of(item.nodeid)][name_of(item.nodeid)]
+        level = _level_of(item, read)
         item.stash[_LEVEL] = level
         item.add_marker(level)
     chosen = config.stash[_CHOSEN] or set(LEVELS)
     if others := [item for item in items if item.stash[_LEVEL] not in chosen]:
         items[:] = [item for item in items if item.stash[_LEVEL] in chosen]
         config.hook.pytest_deselected(items=others)
+
+
+def _level_of(item: pytest.Item, read: Levels) -> str:
+    """Return the level of a test; where it is not defined in its file, but inherited there, the highest of the file."""
+    levels = read.get(file_of(item.nodeid), {})
+    return levels.get(name_of(item.nodeid), higher(levels.values()))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -59,7 +59,8 @@ def distances(changed: Sequence[Path], graph: ImportGraph, tests: Sequence[Path]
         graph: The imports of the repository.
         tests: All test files.
     """
-    nearest = {test for path in changed for test in _mirrored(path, tests)}
+    targets = [path if path in tests else mirrored(path, graph.root) for path in changed]
+    nearest = {test for test in tests for target in targets if target in (test, test.parent)}
     by_imports = graph.distances_to(module_name(path) for path in changed if path.suffix == ".py")
     named = [path.name for path in changed if path.suffix != ".py"]
     found: dict[Path, int] = {}
@@ -73,19 +74,26 @@ def distances(changed: Sequence[Path], graph: ImportGraph, tests: Sequence[Path]
     return found
 
 
-def _mirrored(path: Path, tests: Sequence[Path]) -> list[Path]:
-    """Return the test files of a changed file: itself, the one with its name, or else those of its folder."""
-    if path in tests:
-        return [path]
+def mirrored(path: Path, root: Path = ROOT) -> Path | None:
+    """Return the tests that mirror a file: a file with its name, or the innermost folder; none for other files.
+
+    Example:
+        >>> mirrored(Path("src/openenv/core/seeding.py"))
+        PosixPath('tests/core/test_seeding.py')
+    """
     match path.parts:
         case ("src", "openenv", *inside):
-            folder = Path("tests", *inside[:-1])
-        case ("envs", environment, *_):
-            folder = Path("envs", environment, "tests")
+            beside = Path("tests", *inside[:-1])
+        case ("benchmarks", *inside):
+            beside = Path("tests", "benchmarks", *inside[:-1])
+        case ("envs", environment, *inside) if inside and inside[0] != "tests":
+            beside = Path("envs", environment, "tests", *inside[:-1])
+        case ("tests" | "envs", *_):
+            beside = path.parent
         case _:
-            folder = path.parent
-    exact = folder / f"test_{path.stem}.py"
-    return [exact] if exact in tests else [test for test in tests if test.is_relative_to(folder)]
+            return None
+    candidates = (beside / f"test_{path.stem}.py", beside / path.stem, beside, *beside.parents)
+    return next(candidate for candidate in candidates if (root / candidate).exists())
 
 
 def choose(
