@@ -9,6 +9,7 @@ from hypothesis import settings
 from openenv.cli.loading import exempt_from_collection
 
 pytest_plugins = [
+    "tests.support.imported_modules",
     "tests.support.needs",
     "tests.support.pages",
     "tests.support.costs",

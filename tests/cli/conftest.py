@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import pytest
 from tests.support.forked import run_forked
+from tests.support.imported_modules import forget_modules_of
 from tests.support.services.hub_fixtures import hub, impatient
 
 from openenv.cli.__main__ import main
@@ -57,7 +58,7 @@ class Ended(NamedTuple):
 @pytest.fixture
 def openenv_here(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Callable[..., Ended]:
+) -> Iterator[Callable[..., Ended]]:
     """Run the command in this process, which spares it the start: ``openenv_here("push", folder)``."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "300")
@@ -71,4 +72,5 @@ def openenv_here(
         said = capsys.readouterr()
         return Ended(int(ended.value.code or 0), said.out, said.err)
 
-    return run
+    yield run
+    forget_modules_of(tmp_path)

@@ -9,10 +9,10 @@ import os
 import resource
 import time
 from collections import defaultdict
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import pytest
 import typer
@@ -112,13 +112,44 @@ def cpu_time() -> float:
     Where the kernel does not list a process's children (macOS), a descendant counts once it was waited for.
     """
     usages = [resource.getrusage(of) for of in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages) + sum(map(_used_by, _descendants(os.getpid())))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages) + _DESCENDANTS.cpu_time()
 
 
-def _descendants(process: int) -> Iterator[int]:
-    for child in _children(process):
-        yield child
-        yield from _descendants(child)
+class _Descendants:
+    """The descendants of this process, as far as they are known.
+
+    The kernel's list of a process's children lacks some of them while others end, so one that was seen counts until it
+    has ended, also where its parent has ended before it.
+    """
+
+    def __init__(self) -> None:
+        self._started: dict[int, int] = {}  # when each known descendant started, as its id may be another's later
+
+    def cpu_time(self) -> float:
+        """Return the seconds that they, and the children that they have waited for, have used."""
+        waiting = [os.getpid(), *self._started]
+        found: dict[int, int] = {}
+        ticks = 0
+        while waiting:
+            for child in _children(waiting.pop()):
+                if child not in self._started:
+                    self._started[child] = -1
+                    waiting.append(child)
+        for process, started in self._started.items():
+            stat = _stat(process)
+            if stat is not None and started in (-1, stat.started):
+                found[process] = stat.started
+                ticks += stat.ticks
+        self._started = found
+        return ticks / _TICKS_PER_SECOND
+
+
+_DESCENDANTS = _Descendants()
+
+
+class _Stat(NamedTuple):
+    ticks: int
+    started: int
 
 
 def _children(process: int) -> list[int]:
@@ -132,14 +163,15 @@ def _children(process: int) -> list[int]:
     return children
 
 
-def _used_by(process: int) -> float:
-    """Return the seconds that a process and the children that it has waited for have used; 0 where it has ended."""
+def _stat(process: int) -> _Stat | None:
+    """Return the CPU time of a process with the children that it has waited for, and its start; none after its end."""
     try:
         stat = (_PROCESSES / str(process) / "stat").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
-        return 0.0
-    # The name of the program, in brackets, may hold anything; behind it the times are the 12th to the 15th field.
-    return sum(map(int, stat.rpartition(b")")[2].split()[11:15])) / _TICKS_PER_SECOND
+        return None
+    # The name of the program, in brackets, may hold anything.
+    fields = stat.rpartition(b")")[2].split()
+    return _Stat(sum(map(int, fields[11:15])), int(fields[19]))
 
 
 class _Measured:
@@ -195,7 +227,7 @@ def pytest_runtest_makereport(
     report = yield
     if call.when == "teardown":
         started = item.stash[_STARTED]
-        cost = Cost(cpu_time() - started.cpu_s, time.perf_counter() - started.wall_s)
+        cost = Cost(max(0.0, cpu_time() - started.cpu_s), time.perf_counter() - started.wall_s)
         report.user_properties.append((_PROPERTY, (cost.cpu_s, cost.wall_s)))
     return report
 

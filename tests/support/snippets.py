@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.forked import run_forked
+from tests.support.imported_modules import forget_modules_of
 
 from openenv.core.providers.health import wait_until_healthy
 
@@ -100,9 +101,7 @@ class Walkthrough:
             for process in self._running:
                 process.kill()
                 process.wait()
-            for name, module in list(sys.modules.items()):
-                if str(getattr(module, "__file__", None)).startswith(str(self.folder)):
-                    del sys.modules[name]
+            forget_modules_of(self.folder)
 
     def follow(self, block: Block, page: Path) -> None:
         """Do what a block says."""

@@ -155,6 +155,7 @@ def test_its_own_tests_pass(tmp_path: Path) -> None:
     assert "2 passed" in tested.stdout
 
 
+@pytest.mark.level("service")  # half a minute where `make lint` has not run
 def test_it_satisfies_the_type_checker(tmp_path: Path) -> None:
     pytest.importorskip("mypy", reason="needs mypy: pip install --group lint")
     fresh_scaffold(tmp_path, "my_game_env")
