@@ -116,7 +116,22 @@ def test_what_would_pass_the_limit_is_left_out_and_counted_by_folder() -> None:
     chosen = choice(10, a=0, b=1, c=0)
     assert chosen.files == ["tests/a.py", "tests/b.py"]
     assert chosen.left_out == ["tests/a.py::dear", "tests/b.py::two"]
+    assert chosen.cost == Cost(6, 6)
     assert chosen.not_run == {"tests": 3, "tests/deep": 1}
+
+
+def test_tests_are_left_out_by_their_whole_ids(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "test_suite.py").write_text("def test_it(): assert False\ndef test_it_too(): ...\n")
+    (tmp_path / "left-out").write_text("test_suite.py::test_it\ntest_suite.py::test_gone")
+    ended = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "tests.support.nearest", "--left-out=left-out"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert "1 passed, 1 deselected" in ended.stdout
 
 
 def test_a_file_that_is_not_on_record_is_run() -> None:

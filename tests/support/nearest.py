@@ -13,8 +13,10 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Annotated
 
+import pytest
 import typer
 from tests.support.costs import Cost, file_of, read_costs
 from tests.support.import_graph import ROOT, ImportGraph, module_name
@@ -22,6 +24,7 @@ from tests.support.levels import is_test_file
 from tests.support.pages import pages_of
 
 _PROCESSES = 3
+_DISTRIBUTION = (f"--numprocesses={_PROCESSES}", "--dist=loadfile", "--no-loadscope-reorder", "--quiet")
 
 
 @dataclass(frozen=True)
@@ -30,11 +33,13 @@ class Choice:
 
     Attributes:
         files: Their files, the nearest first.
+        cost: What those that are on record cost.
         left_out: Tests of these files that are too dear.
-        not_run: Other tests that are on record, by folder.
+        not_run: All tests that are on record and are not chosen, counted by folder.
     """
 
     files: Sequence[str]
+    cost: Cost
     left_out: Sequence[str]
     not_run: Mapping[str, int]
 
@@ -108,21 +113,23 @@ def choose(
         limit_s: Seconds of CPU time, and of wall time in each of the processes.
     """
     files: list[str] = []
+    run: set[str] = set()
     left_out: list[str] = []
     spent = Cost(0.0, 0.0)
     for file in sorted(found, key=lambda file: (found[file], sum(costs[test].cpu_s for test in tests.get(file, ())))):
         wanted = sorted(tests.get(file, ()), key=lambda test: costs[test].cpu_s)
-        chosen = []
+        too_dear = []
         for test in wanted:
             after = spent + costs[test]
             if after.cpu_s <= limit_s and after.wall_s <= limit_s * _PROCESSES:
                 spent = after
-                chosen.append(test)
-        if chosen or not wanted:
+                run.add(test)
+            else:
+                too_dear.append(test)
+        if not wanted or len(too_dear) < len(wanted):
             files.append(str(file))
-            left_out += [test for test in wanted if test not in chosen]
-    run = {test for file in files for test in tests.get(Path(file), ())} - set(left_out)
-    return Choice(files, left_out, Counter(_folder_of(test) for test in costs if test not in run))
+            left_out += too_dear
+    return Choice(files, spent, left_out, Counter(_folder_of(test) for test in costs if test not in run))
 
 
 def _folder_of(test: str) -> str:
@@ -145,13 +152,26 @@ def main(
     files = [module.path for module in graph if is_test_file(module.path)]
     files += [page.relative_to(ROOT) for page in pages_of(ROOT)]
     choice = choose(distances(changed, graph, files), tests, costs, limit_s)
-    typer.echo(_summary(changed, choice, costs))
+    typer.echo(_summary(changed, choice, len(costs)))
     if dry or not choice.files:
         raise typer.Exit(0)
-    left_out = [f"--deselect={test}" for test in choice.left_out]
-    distribution = [f"--numprocesses={_PROCESSES}", "--dist=loadfile", "--no-loadscope-reorder", "--quiet"]
-    command = [sys.executable, "-m", "pytest", *distribution, *left_out, *(pytest_options or []), *choice.files]
-    raise typer.Exit(subprocess.run(command, cwd=ROOT).returncode)
+    with NamedTemporaryFile("w", prefix="openenv-left-out-", encoding="utf-8") as file:
+        file.write("\n".join(choice.left_out))
+        file.flush()
+        options = ["-p", "tests.support.nearest", f"--left-out={file.name}", *_DISTRIBUTION, *(pytest_options or [])]
+        raise typer.Exit(subprocess.run([sys.executable, "-m", "pytest", *options, *choice.files], cwd=ROOT).returncode)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--left-out", type=Path, help="file with the ids of tests to leave out, a line each")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave tests out by their whole ids; ``--deselect`` takes each as a prefix."""
+    left_out = set(config.getoption("--left-out").read_text(encoding="utf-8").splitlines())
+    if deselected := [item for item in items if item.nodeid in left_out]:
+        items[:] = [item for item in items if item.nodeid not in left_out]
+        config.hook.pytest_deselected(items=deselected)
 
 
 def _main_branch() -> str:
@@ -162,13 +182,14 @@ def _main_branch() -> str:
     return known[-1] if known else "HEAD"
 
 
-def _summary(changed: Sequence[Path], choice: Choice, costs: Mapping[str, Cost]) -> str:
-    run = [test for file in choice.files for test in costs if file_of(test) == file and test not in choice.left_out]
-    spent = sum((costs[test] for test in run), Cost(0.0, 0.0))
-    lines = [f"{len(changed)} changed files; the nearest {len(run)} tests, {spent.cpu_s:.0f} s of CPU time:"]
+def _summary(changed: Sequence[Path], choice: Choice, count: int) -> str:
+    not_run = sum(choice.not_run.values())
+    lines = [
+        f"{len(changed)} changed files; the nearest {count - not_run} tests, {choice.cost.cpu_s:.0f} s of CPU time:"
+    ]
     lines += [f"  {file}" for file in choice.files]
-    lines += [f"Not run: {sum(choice.not_run.values())} tests."]
-    lines += [f"  {count:6} {folder}" for folder, count in sorted(choice.not_run.items())]
+    lines += [f"Not run: {not_run} tests."]
+    lines += [f"  {tests:6} {folder}" for folder, tests in sorted(choice.not_run.items())]
     return "\n".join(lines)
 
 
