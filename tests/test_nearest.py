@@ -125,7 +125,7 @@ def test_tests_are_left_out_by_their_whole_ids(tmp_path: Path) -> None:
     (tmp_path / "test_suite.py").write_text("def test_it(): assert False\ndef test_it_too(): ...\n")
     (tmp_path / "left-out").write_text("test_suite.py::test_it\ntest_suite.py::test_gone")
     ended = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "tests.support.nearest", "--left-out=left-out"],
+        [sys.executable, "-m", "pytest", "-q", "-p", "tests.support.left_out", "--left-out=left-out"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
@@ -176,3 +176,22 @@ def test_the_command_lists_what_it_would_run_and_what_not() -> None:
     assert listed.returncode == 0, listed.stderr
     assert "changed files; the nearest" in listed.stdout
     assert "Not run: " in listed.stdout
+
+
+@pytest.mark.level("service")
+def test_the_command_runs_what_it_has_chosen(tmp_path: Path) -> None:
+    require("git")
+    copy = tmp_path / "copy"
+    git(ROOT, "clone", "-q", "--no-hardlinks", ".", str(copy))
+    changed = copy / "src" / "openenv" / "core" / "seeding.py"
+    changed.write_text(f"{changed.read_text()}\n")
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.support.nearest", "--base", "HEAD", "--limit-s", "1"],
+        cwd=copy,
+        env={name: value for name, value in os.environ.items() if not name.startswith("PYTEST")},
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "  tests/core/test_seeding.py\n" in ran.stdout
+    assert " passed" in ran.stdout

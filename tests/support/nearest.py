@@ -16,7 +16,6 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Annotated
 
-import pytest
 import typer
 from tests.support.costs import Cost, file_of, read_costs
 from tests.support.import_graph import ROOT, ImportGraph, module_name
@@ -158,20 +157,8 @@ def main(
     with NamedTemporaryFile("w", prefix="openenv-left-out-", encoding="utf-8") as file:
         file.write("\n".join(choice.left_out))
         file.flush()
-        options = ["-p", "tests.support.nearest", f"--left-out={file.name}", *_DISTRIBUTION, *(pytest_options or [])]
+        options = ["-p", "tests.support.left_out", f"--left-out={file.name}", *_DISTRIBUTION, *(pytest_options or [])]
         raise typer.Exit(subprocess.run([sys.executable, "-m", "pytest", *options, *choice.files], cwd=ROOT).returncode)
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--left-out", type=Path, help="file with the ids of tests to leave out, a line each")
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave tests out by their whole ids; ``--deselect`` takes each as a prefix."""
-    left_out = set(config.getoption("--left-out").read_text(encoding="utf-8").splitlines())
-    if deselected := [item for item in items if item.nodeid in left_out]:
-        items[:] = [item for item in items if item.nodeid not in left_out]
-        config.hook.pytest_deselected(items=deselected)
 
 
 def _main_branch() -> str:
