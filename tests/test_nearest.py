@@ -27,6 +27,8 @@ TREE = {
     "tests/core/test_games.py": "from openenv.core import games\n",
     "tests/test_far.py": "def later():\n    import dice_env\n",
     "tests/test_alone.py": "",
+    "tests/test_play.py": "NAMES = ['dice_env']\n",
+    "envs/tests/test_served.py": "from .every_environment import each_environment\n",
     "tests/pages/test_page.py": "NAME = 'page.html'\n",
     "README.md": "",
 }
@@ -55,9 +57,22 @@ def tree(tmp_path: Path) -> Path:
         ),
         (
             "envs/dice_env/models.py",
-            {"envs/dice_env/tests/test_models.py": 0, "tests/test_far.py": 3},
+            {
+                "envs/dice_env/tests/test_models.py": 0,
+                "envs/tests/test_served.py": 1,
+                "tests/test_far.py": 3,
+                "tests/test_play.py": 1,
+            },
         ),
-        ("envs/dice_env/openenv.yaml", {"envs/dice_env/tests/test_models.py": 0}),
+        (
+            "envs/dice_env/openenv.yaml",
+            {
+                "envs/dice_env/tests/test_models.py": 0,
+                "envs/tests/test_served.py": 1,
+                "tests/test_far.py": 1,
+                "tests/test_play.py": 1,
+            },
+        ),
         ("src/openenv/core/untested.py", {"tests/core/test_seeds.py": 0, "tests/core/test_games.py": 0}),
         ("src/openenv/pages/page.html", {"tests/pages/test_page.py": 0}),
         ("tests/test_alone.py", {"tests/test_alone.py": 0}),

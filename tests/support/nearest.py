@@ -2,9 +2,9 @@
 
 Changed is what differs from the commit at which this branch left the main one. Nearest are changed tests, and those
 at the mirrored path of a changed file (``tests/core/test_seeding.py`` for ``src/openenv/core/seeding.py``); then those
-with the fewest imports between them and a changed module, or that name a changed file of another kind. They are chosen
-in this order until their recorded costs (``tests/costs.tsv``) reach a limit, and only their files are collected. What
-is left out is counted, by folder.
+with the fewest imports between them and a changed module, or that name a changed file of another kind or a changed
+environment. They are chosen in this order until their recorded costs (``tests/costs.tsv``) reach a limit, and only
+their files are collected. What is left out is counted, by folder.
 """
 
 import subprocess
@@ -66,7 +66,7 @@ def distances(changed: Sequence[Path], graph: ImportGraph, tests: Sequence[Path]
     targets = [path if path in tests else mirrored(path, graph.root) for path in changed]
     nearest = {test for test in tests for target in targets if target in (test, test.parent)}
     by_imports = graph.distances_to(module_name(path) for path in changed if path.suffix == ".py")
-    named = [path.name for path in changed if path.suffix != ".py"]
+    named = {name for path in changed for name in _names_of(path)}
     found: dict[Path, int] = {}
     for test in tests:
         if test in nearest:
@@ -76,6 +76,14 @@ def distances(changed: Sequence[Path], graph: ImportGraph, tests: Sequence[Path]
         elif named and any(name in (graph.root / test).read_text(encoding="utf-8") for name in named):
             found[test] = 1
     return found
+
+
+def _names_of(path: Path) -> list[str]:
+    """Return the names by which tests may know a file that they do not import: its own, those of its environment."""
+    names = [] if path.suffix == ".py" else [path.name]
+    if path.parts[0] == "envs" and len(path.parts) > 2:
+        names += [path.parts[1], f'"{path.parts[1].removesuffix("_env")}"', "each_environment"]
+    return names
 
 
 def mirrored(path: Path, root: Path = ROOT) -> Path | None:
