@@ -150,6 +150,15 @@ def test_a_change_is_seen(suite: Path) -> None:
     assert read_levels(suite)["tests/deep/test_deep.py"] == {"test_new": "process"}
 
 
+def test_some_files_suffice_and_are_of_the_levels_that_all_are(suite: Path) -> None:
+    some = read_levels(suite, ["tests/test_marked.py", "tests/test_heavy.py", "elsewhere.py"])
+    assert some == {
+        "tests/test_marked.py": {"test_nothing": "service"},
+        "tests/test_heavy.py": {"test_nothing": "training"},
+    }
+    assert "tests/test_all.py" in read_levels(suite)
+
+
 def test_a_page_has_a_level(suite: Path) -> None:
     (suite / "docs").mkdir()
     (suite / "docs" / "playing.md").write_text("```console\n$ openenv list\n```\n")

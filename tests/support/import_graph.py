@@ -63,6 +63,10 @@ class ImportGraph:
     def __iter__(self) -> Iterator[Module]:
         return map(self.module, self._files)
 
+    def paths(self) -> list[Path]:
+        """Return the files of all modules, relative to the repository; none is read."""
+        return [path.relative_to(self.root) for path in self._files.values()]
+
     def state(self) -> str:
         """Return a text that differs when a file has come, gone, or changed."""
         stats = ((path, path.stat()) for path in self._files.values())

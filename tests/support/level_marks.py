@@ -5,6 +5,7 @@ and a file without a test of these levels is not imported. A test fails that tak
 or that opens a socket or starts a process where its level excludes that.
 """
 
+import os
 import sys
 import threading
 import time
@@ -79,7 +80,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if unknown := chosen - set(LEVELS):
         raise pytest.UsageError(f"--level: expected some of {', '.join(LEVELS)}; got {', '.join(sorted(unknown))}")
     config.stash[_CHOSEN] = chosen
-    config.stash[_READ] = read_levels(config.rootpath)
+    if chosen or config.getoption("numprocesses", default=None) or "PYTEST_XDIST_WORKER" in os.environ:
+        config.stash[_READ] = read_levels(config.rootpath)  # by the first of several processes, for all of them
     config.stash[_WATCH] = _Watch()
 
 
@@ -97,7 +99,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark each test with its level, and deselect those of other levels."""
-    read = config.stash[_READ]
+    files = {file_of(item.nodeid) for item in items}
+    read = config.stash.get(_READ, None) or read_levels(config.rootpath, files)
     for item in items:
         level = _level_of(item, read)
         item.stash[_LEVEL] = level

@@ -184,8 +184,13 @@ Levels = dict[str, dict[str, str]]
 """The level of each test of each file, by the path of the file."""
 
 
-def read_levels(root: Path = ROOT) -> Levels:
-    """Return the level of every test of a repository; kept in ``.cache`` as long as no file changes."""
+def read_levels(root: Path = ROOT, files: Iterable[str] | None = None) -> Levels:
+    """Return the level of every test of a repository; kept in ``.cache`` as long as no file changes.
+
+    Args:
+        root: The folder of the repository.
+        files: The files that suffice, where the levels of all have to be read anew, which takes seconds.
+    """
     graph = ImportGraph(root)
     cache = root / ".cache" / "levels.json"
     state = hashlib.sha256(graph.state().encode())
@@ -195,13 +200,16 @@ def read_levels(root: Path = ROOT) -> Levels:
         if kept["state"] == state.hexdigest():
             levels: Levels = kept["levels"]
             return levels
+    wanted = None if files is None else {Path(file) for file in files}
     reader = LevelReader(graph)
-    levels = {str(module.path): reader.levels_of(module.path) for module in graph if is_test_file(module.path)}
+    tests = [path for path in graph.paths() if is_test_file(path) and (wanted is None or path in wanted)]
+    levels = {str(path): reader.levels_of(path) for path in tests}
     levels |= {str(page.relative_to(root)): {"page": _level_of_page(page)} for page in pages_of(root)}
-    cache.parent.mkdir(exist_ok=True)
-    draft = cache.with_name(f"levels-{os.getpid()}.json")
-    draft.write_text(json.dumps({"state": state.hexdigest(), "levels": levels}), encoding="utf-8")
-    draft.replace(cache)
+    if wanted is None:
+        cache.parent.mkdir(exist_ok=True)
+        draft = cache.with_name(f"levels-{os.getpid()}.json")
+        draft.write_text(json.dumps({"state": state.hexdigest(), "levels": levels}), encoding="utf-8")
+        draft.replace(cache)
     return levels
 
 
