@@ -16,9 +16,9 @@ from typing import Annotated, NamedTuple
 
 import pytest
 import typer
+from tests.support.import_graph import ROOT
 from tests.support.levels import LEVELS, read_levels
 
-ROOT = Path(__file__).resolve().parents[2]
 RECORD = Path("tests", "costs.tsv")
 """The record, in the folder of the repository."""
 
