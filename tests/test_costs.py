@@ -7,8 +7,9 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.support.costs import RECORD, Cost, cpu_time, read_costs, summed, updated
+from tests.support.costs import RECORD, Cost, cpu_time, file_of, name_of, read_costs, summed, updated
 from tests.support.import_graph import ROOT
+from tests.support.levels import LIMITS_S, read_levels
 
 BURN = "import time\nend = time.process_time() + {}\nwhile time.process_time() < end: pass\n"
 SUITE = f"""
@@ -132,3 +133,16 @@ def test_most_tests_of_this_repository_are_on_record() -> None:
     files = {test.partition("::")[0] for test in read_costs()}
     there = {str(path.relative_to(ROOT)) for folder in ("tests", "envs") for path in (ROOT / folder).rglob("test_*.py")}
     assert len(files & there) > 0.9 * len(there)
+
+
+# The levels of all files may not have been read since the last edit.
+@pytest.mark.level("process")
+def test_no_test_costs_so_much_that_a_slow_moment_takes_it_above_what_its_level_allows() -> None:
+    levels = read_levels(ROOT)
+    limits = {
+        test: LIMITS_S[levels[file_of(test)][name_of(test)]]
+        for test in read_costs()
+        if name_of(test) in levels.get(file_of(test), {})
+    }
+    assert len(limits) > 0.9 * len(read_costs())
+    assert [(test, cost.cpu_s) for test, cost in read_costs().items() if cost.cpu_s > 0.7 * limits.get(test, 150)] == []

@@ -30,7 +30,7 @@ def test_no_word_has_two_rows() -> None:
 
 
 # The first of these reads the whole package.
-@pytest.mark.level("socket")
+@pytest.mark.level("process")
 @pytest.mark.parametrize(
     ("heading", "folders"),
     list(zip(UNUSED, [(SERVER, "core/wire", "core/schema"), ("core/client",), ("train",)], strict=True)),

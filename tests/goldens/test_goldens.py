@@ -13,6 +13,7 @@ from openenv.viewer import Source, comparison_app, source_app
 QUICK = [name for name in GOLDENS if not name.startswith("training-")]
 
 
+@pytest.mark.level("socket")
 @pytest.mark.parametrize("name", QUICK)
 def test_what_is_made_now_is_what_was_recorded(name: str, tmp_path: Path) -> None:
     check(name, GOLDENS[name], tmp_path)

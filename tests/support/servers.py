@@ -42,6 +42,17 @@ def eventually(condition: Callable[[], bool], what: str, timeout_s: float = _PAT
         time.sleep(0.002)
 
 
+def ticks(duration_s: float, interval_s: float = 0.1) -> Iterator[None]:
+    """Yield now and after each interval, until so much time has passed: for what is done all the while.
+
+    A loop without a pause takes as much CPU time as the machine has to give, and so costs another amount each time.
+    """
+    end = time.monotonic() + duration_s
+    while time.monotonic() < end:
+        yield
+        time.sleep(interval_s)
+
+
 # uvicorn logs a text frame that is no UTF-8 with a traceback, closes the socket, and tells the application nothing.
 _UVICORN_S_OWN = "Invalid UTF-8 sequence received from client."
 

@@ -1,7 +1,6 @@
 """The HTTP transport: what a server is, and episodes over plain requests."""
 
 import socket
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -21,7 +20,7 @@ from tests.support.environments.common import (
     ThreadedCounterEnvironment,
     Total,
 )
-from tests.support.servers import RunningServer, eventually
+from tests.support.servers import RunningServer, eventually, ticks
 
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.env_server.types import ConcurrencyConfig, Observation, State
@@ -378,14 +377,12 @@ class TestSlots:
             assert step(http, 1).status_code == 404
             assert server.sessions.active_sessions == 0
 
-    @pytest.mark.level("process")
     def test_requests_keep_a_session_alive(self, serve: Serve) -> None:
         config = ConcurrencyConfig(max_concurrent_envs=1, session_timeout=5)
         server = serve(concurrency_config=config)
         with server.http() as http:
             http.post("/reset")
-            end = time.monotonic() + 6
-            while time.monotonic() < end:
+            for _ in ticks(6):
                 assert http.get("/state").status_code == 200
 
 

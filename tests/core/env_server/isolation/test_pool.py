@@ -3,7 +3,6 @@
 import os
 import signal
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ from tests.support.environments.isolated import (
     make_isolated,
 )
 from tests.support.processes import wait_until_gone
-from tests.support.servers import RunningServer, eventually
+from tests.support.servers import RunningServer, eventually, ticks
 
 from openenv.core.env_server.app import HTTPEnvServer, create_fastapi_app
 from openenv.core.exceptions import ConcurrencyConfigurationError
@@ -102,8 +101,7 @@ class TestSharing:
         slow, other = Player(server), Player(server)
         assert slow.do("pid") == other.do("pid")
         slow.wire.send({"type": "step", "data": {"what": "wait"}})
-        begins_at = time.monotonic() + 1.0  # so much later than the other step, whose report comes in milliseconds
-        while time.monotonic() < begins_at:
+        for _ in ticks(1.0):  # so much later than the other step, whose report comes in milliseconds
             other.do("x")
         other.wire.send({"type": "step", "data": {"what": "wait"}})
         assert failure(slow.wire.receive())["code"] == "TIMEOUT"

@@ -32,7 +32,7 @@ from tests.support.mcp_agents import (
     run,
     text_of,
 )
-from tests.support.servers import RunningServer, eventually
+from tests.support.servers import RunningServer, eventually, ticks
 
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.env_server.types import ConcurrencyConfig
@@ -403,8 +403,7 @@ class TestGone:
             bare = BareAgent(http)
             bare.connect()
             bare.call("add", amount=1)
-            until = time.monotonic() + 6
-            while time.monotonic() < until:
+            for _ in ticks(6):
                 bare.ask("ping")
             assert bare.call("add", amount=1)["result"]["structuredContent"]["total"] == 2
 
