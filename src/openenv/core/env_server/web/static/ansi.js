@@ -2,8 +2,16 @@
 import { html } from "./html.js";
 
 const SEQUENCE = /\x1b\[([0-9;:]*)([A-Za-z])|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[()][A-Z0-9]|\x1b./g;
-const DARK = new Set([0, 1, 2, 4, 5, 6, 8]);
 const LEVELS = [0, 95, 135, 175, 215, 255];
+// The sixteen colours as backgrounds and on them. Alone, the colours of text are those of the page's theme, in its style.
+const BASIC = [
+  [27, 29, 33], [179, 38, 30], [47, 143, 91], [199, 154, 0], [47, 79, 198], [139, 47, 160], [11, 106, 117], [213, 216, 220],
+  [111, 116, 124], [217, 84, 75], [63, 174, 116], [227, 189, 74], [91, 120, 230], [173, 88, 194], [36, 146, 160], [255, 255, 255],
+];
+const BLACK = [0, 0, 0];
+const WHITE = [255, 255, 255];
+// WCAG 2.2, success criterion 1.4.3: what text needs to be read.
+const LEAST_CONTRAST = 4.5;
 
 /** @returns The text's elements. */
 export function ansi(text) {
@@ -20,30 +28,50 @@ export function ansi(text) {
   return parts;
 }
 
+/** Colours are numbers of the sixteen, or lists of red, green and blue; null is the page's own. */
 function plain() {
   return { names: new Set(), colour: null, background: null };
 }
 
 function push(parts, text, { names, colour, background }) {
   if (text === "") return;
-  const classes = [...names];
-  const style = {};
-  paint(colour, "fg", "color", classes, style);
-  paint(background, "bg", "background-color", classes, style);
-  if (background !== null && colour === null) classes.push(isDark(background) ? "ansi-on-dark" : "ansi-on-light");
-  parts.push(classes.length || colour || background ? html`<span class=${classes.join(" ")} style=${style}>${text}</span>` : text);
+  const classes = [...names].filter((name) => name !== "ansi-reverse");
+  const [front, back] = names.has("ansi-reverse") ? [background, colour] : [colour, background];
+  let style = {};
+  if (names.has("ansi-reverse") && back === null) classes.push("ansi-reverse");
+  else if (back !== null) style = { backgroundColor: css(rgb(back)), color: css(legible(front, rgb(back))) };
+  else if (typeof front === "number") classes.push(`ansi-fg-${front}`);
+  else if (front !== null) {
+    classes.push("ansi-fg");
+    style = { "--ansi": css(front) };
+  }
+  parts.push(classes.length || back !== null ? html`<span class=${classes.join(" ")} style=${style}>${text}</span>` : text);
 }
 
-function paint(colour, prefix, property, classes, style) {
-  if (typeof colour === "number") classes.push(`ansi-${prefix}-${colour}`);
-  else if (colour !== null) style[property] = colour;
+/** A colour of text that can be read on a background: the one that was chosen, if it can. */
+function legible(colour, background) {
+  const chosen = colour === null ? null : rgb(colour);
+  if (chosen !== null && contrast(chosen, background) >= LEAST_CONTRAST) return chosen;
+  return contrast(WHITE, background) > contrast(BLACK, background) ? WHITE : BLACK;
 }
 
-/** Whether light text can be read on a background, which has no colour of text beside it. */
-function isDark(background) {
-  if (typeof background === "number") return DARK.has(background);
-  const [red, green, blue] = background.match(/\d+/g).map(Number);
-  return 0.3 * red + 0.59 * green + 0.11 * blue < 128;
+function contrast(one, other) {
+  const [darker, lighter] = [luminance(one), luminance(other)].sort((first, second) => first - second);
+  return (lighter + 0.05) / (darker + 0.05);
+}
+
+/** WCAG 2.2, "relative luminance". */
+function luminance(colour) {
+  const [red, green, blue] = colour.map((level) => (level <= 10 ? level / 3294 : ((level / 255 + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+}
+
+function rgb(colour) {
+  return typeof colour === "number" ? BASIC[colour] : colour;
+}
+
+function css(colour) {
+  return `rgb(${colour.join(" ")})`;
 }
 
 function changed(before, codes) {
@@ -77,12 +105,17 @@ function setBasic(style, code) {
   else if (code >= 100 && code <= 107) style.background = code - 92;
 }
 
+/** @returns The colour after a 38 or 48, null for none that there is, and how many numbers it takes. */
 function extended([kind, ...values]) {
-  if (kind === 2) return [`rgb(${values.slice(0, 3).join(" ")})`, 4];
+  if (kind === 2) return [values.length >= 3 && values.slice(0, 3).every(isByte) ? values.slice(0, 3) : null, 4];
   const [index] = values;
+  if (kind !== 5 || !isByte(index)) return [null, 2];
   if (index < 16) return [index, 2];
-  if (index > 231) return [`rgb(${Array(3).fill(8 + 10 * (index - 232)).join(" ")})`, 2];
+  if (index > 231) return [Array(3).fill(8 + 10 * (index - 232)), 2];
   const cube = index - 16;
-  const [red, green, blue] = [Math.floor(cube / 36), Math.floor(cube / 6) % 6, cube % 6].map((level) => LEVELS[level]);
-  return [`rgb(${red} ${green} ${blue})`, 2];
+  return [[Math.floor(cube / 36), Math.floor(cube / 6) % 6, cube % 6].map((level) => LEVELS[level]), 2];
+}
+
+function isByte(value) {
+  return Number.isInteger(value) && value >= 0 && value <= 255;
 }
