@@ -370,10 +370,18 @@ def test_debug_tells_clients_where_an_environment_raised(tmp_path: Path) -> None
     environment.write_text(
         environment.read_text().replace("def reset(", "def reset(self, **_):\n        1 / 0\n\n    def _reset(")
     )
-    for options, told in ((("--debug",), True), ((), False)):
+    token = {"OPENENV_TOKEN": "sesame-open"}
+    cases: list[tuple[tuple[str, ...], dict[str, str], bool]] = [
+        (("--host", "0.0.0.0", "--debug"), token, True),
+        (("--host", "0.0.0.0"), token, False),
+        ((), {}, True),
+        ((), token, False),
+        ((), {"OPENENV_DEBUG": "0"}, False),
+    ]
+    for options, variables, told in cases:
         with (
-            serving(folder, "-p", 0, *options, cwd=tmp_path, stderr=subprocess.DEVNULL) as server,
-            GenericEnvClient(base_url=server.url).sync() as client,
+            serving(folder, "-p", 0, *options, cwd=tmp_path, variables=variables, stderr=subprocess.DEVNULL) as server,
+            GenericEnvClient(base_url=server.url, token="sesame-open").sync() as client,
             pytest.raises(ServerExecutionError, match="division by zero") as caught,
         ):
             client.reset()

@@ -21,6 +21,7 @@ from openenv.cli.server_settings import with_settings
 from openenv.cli.stop_on_eof import watch_stdin
 from openenv.cli.targets import find_mcp_server, find_target
 from openenv.cli.views.announcement import Announcement, make_token_for
+from openenv.core.addresses import is_loopback
 from openenv.core.env_server.access.policy import AccessPolicy, auth_requirement_of
 from openenv.core.env_server.history.stores.choice import is_address
 from openenv.core.env_server.serving import RunOptions, listen, prepare, run_app, run_workers
@@ -191,6 +192,8 @@ def serve(
     if stop_on_eof:
         watch_stdin()
     _set_variables(settings)
+    if is_loopback(host) and fd is None and not os.environ.get(SETTINGS["token"].variable):
+        os.environ.setdefault(SETTINGS["debug"].variable, "1")  # all clients are on this machine, as its author is
     if stop_on_eof:  # the program that started this server is its only client
         os.environ.setdefault(SETTINGS["drain_s"].variable, "0")
     package = _target(environment, app, mcp_server, tasks, reward, mcp_env or [])

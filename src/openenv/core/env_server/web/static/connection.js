@@ -38,6 +38,7 @@ export class Session {
     this.answered = 0;
     this.waiter = null;
     this.socket = null;
+    this.received = 0; // characters of the last frame
   }
 
   /** Send a request and return the answer's data. */
@@ -54,6 +55,13 @@ export class Session {
     if (await this.attach() === "attached") return this.onStatus("open");
     this.lose();
     throw new Error("The fork ended before the page could attach to it. Fork the session again.");
+  }
+
+  /** End the session with the request that is under way. */
+  abandon() {
+    const { waiter } = this;
+    this.lose();
+    waiter?.reject(new Error("You cancelled the request, and the session has ended with it. Reset starts another one."));
   }
 
   close() {
@@ -128,7 +136,10 @@ export class Session {
     this.socket = socket;
     return new Promise((resolve, reject) => {
       socket.onopen = resolve;
-      socket.onmessage = (event) => this.receive(JSON.parse(event.data));
+      socket.onmessage = (event) => {
+        this.received = event.data.length;
+        this.receive(JSON.parse(event.data));
+      };
       socket.onclose = () => {
         reject(new Error("The server can't be reached."));
         if (socket === this.socket) this.interrupted();

@@ -2,7 +2,7 @@
 import { html, useEffect, useMemo, useRef, useState } from "./html.js";
 import { Field, ObjectFields } from "./fields.js";
 import { words } from "./observation.js";
-import { choices, initialObject } from "./schema.js";
+import { choices, initialObject, unfit } from "./schema.js";
 
 const NUMBERED = 9;
 
@@ -34,13 +34,17 @@ function nearest(byPath, names) {
   return byPath;
 }
 
-/** What can be done: the kinds of actions and the tools, and the fields of the chosen one. */
-export function ActionForm({ game, chosen, onChoose }) {
+/**
+ * What can be done: the kinds of actions and the tools, and the fields of the chosen one.
+ *
+ * Its buttons are left out where the environment offers its own (`isOffered`).
+ */
+export function ActionForm({ game, chosen, onChoose, isOffered }) {
   const kind = game.kinds[chosen] ?? game.kinds[0];
   if (kind === undefined) return html`<p class="note">There are no actions before the first reset.</p>`;
   return html`
     ${game.kinds.length > 1 && html`<${KindChoice} kinds=${game.kinds} chosen=${kind} onChoose=${onChoose} />`}
-    <${KindForm} key=${kind.name} game=${game} kind=${kind} />`;
+    ${!(isOffered && game.kinds.length === 1 && choices(kind).length > 0) && html`<${KindForm} key=${kind.name} game=${game} kind=${kind} />`}`;
 }
 
 function KindChoice({ kinds, chosen, onChoose }) {
@@ -58,12 +62,15 @@ function KindForm({ game, kind }) {
   const buttons = useMemo(() => choices(kind), [kind]);
   const send = (event) => {
     event.preventDefault();
-    game.step(kind.step(value));
+    // The server checks what an action has, and has a tool called with any arguments, which is a step.
+    const errors = kind.isTool ? unfit(kind.schema, kind.root, value) : [];
+    if (errors.length > 0) game.refuse(errors);
+    else game.step(kind.step(value));
   };
   useEffect(() => {
     form.current?.querySelector("[aria-invalid=true]")?.focus();
   }, [game.error]);
-  const blocked = game.turns.length === 0 || game.busy !== null;
+  const blocked = game.turns.length === 0;
   return html`<form ref=${form} class="action" data-testid="action" onSubmit=${send} onKeyDown=${sendOnEnter}>
     ${kind.description && html`<p class="hint">${summaryOf(kind.description)}</p>`}
     ${others.map((message) => html`<p class="problem" role="alert">${message}</p>`)}
@@ -71,7 +78,7 @@ function KindForm({ game, kind }) {
       ? html`<div class="buttons" style=${columnsFor(buttons)}>${buttons.map((button, at) => html`<${Choice} ...${button} number=${at + 1} disabled=${blocked} game=${game} />`)}</div>`
       : html`
         <${ObjectFields} schema=${kind.schema} root=${kind.root} value=${value} onChange=${setValue} path="" errors=${byPath} hidden=${kind.hidden} />
-        <button type="submit" class="primary" data-testid="step" disabled=${blocked}>${kind.isTool ? "Call" : "Step"}<kbd>Ctrl ↵</kbd></button>`}
+        <button type="submit" class="primary" data-testid="step" disabled=${blocked} aria-disabled=${game.busy !== null}>${kind.isTool ? "Call" : "Step"}<kbd>Ctrl ↵</kbd></button>`}
     ${buttons.length > 0 && [...byPath.values()].map((message) => html`<p class="problem" role="alert">${message}</p>`)}
   </form>`;
 }
@@ -95,10 +102,10 @@ export function columnsFor(buttons) {
   return { "--columns": buttons.length === 4 ? Math.min(fit, 2) : Math.min(fit, buttons.length) };
 }
 
-/** A button that does an action at once. */
-export function Choice({ label, action, number, disabled, game }) {
-  return html`<button type="button" class="choice" data-number=${number <= NUMBERED ? number : undefined} disabled=${disabled}
-    onClick=${() => game.step(action)}>${label}${number <= NUMBERED && html`<kbd aria-hidden="true">${number}</kbd>`}</button>`;
+/** A button that does an action at once. Like all that act, it keeps the focus while a step is under way: disabled, it would lose it. */
+export function Choice({ label, action, number, disabled, isOld, game }) {
+  return html`<button type="button" class="choice" data-number=${number <= NUMBERED ? number : undefined} disabled=${disabled} aria-disabled=${game.busy !== null || isOld}
+    onClick=${() => isOld || game.step(action)}>${label}${number <= NUMBERED && html`<kbd aria-hidden="true">${number}</kbd>`}</button>`;
 }
 
 /** How to start an episode: the seed, the task, and the parameters of the environment's reset. */
@@ -122,7 +129,7 @@ export function ResetForm({ game }) {
     <div class="row">
       <${Field} name="seed" given=${{ ...seed, description: undefined }} root=${schema} required=${false} value=${value.seed} path="reset.seed" errors=${errors}
         onChange=${(changed) => setValue(without({ ...value, seed: changed }))} />
-      <button type="submit" class=${game.turns.length === 0 || game.last?.done ? "primary" : "secondary"} data-testid="reset" disabled=${game.busy !== null}>Reset<kbd>R</kbd></button>
+      <button type="submit" class=${game.turns.length === 0 || game.last?.done ? "primary" : "secondary"} data-testid="reset" aria-disabled=${game.busy !== null}>Reset<kbd>R</kbd></button>
     </div>
     ${withTask && html`<${TaskChoice} game=${game} task=${task} onChange=${setTask} />`}
     ${names.length > 0 && html`<details class="more"><summary>${names.length === 1 ? words(names[0]) : `${names.length} more parameters`}</summary>

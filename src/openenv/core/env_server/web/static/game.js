@@ -5,6 +5,8 @@ import { totalOf } from "./turns.js";
 import { actionKinds, refusesListing, toolKind } from "./schema.js";
 
 const LIST_TOOLS = { type: "list_tools" };
+// An observation of more characters is not sent back, for the environment to render it.
+const MOST_RENDERED = 1_000_000;
 
 export class Game {
   /**
@@ -19,6 +21,7 @@ export class Game {
     this.session = new Session((status) => this.set({ status }));
     this.status = "connecting";
     this.busy = null; // what is under way: `reset` or `step`
+    this.since = 0; // when that began
     this.turns = [];
     this.cursor = null; // the turn that is shown; null for the last one
     this.error = null;
@@ -82,7 +85,6 @@ export class Game {
   async reset(parameters) {
     const turn = await this.perform("reset", parameters, () => {
       this.turns = [];
-      this.tools = [];
     });
     if (turn !== null) await this.listTools();
     return turn !== null;
@@ -94,12 +96,13 @@ export class Game {
 
   async perform(type, request, begin) {
     if (this.busy !== null) return null;
-    this.set({ busy: type, error: null });
     const started = performance.now();
+    this.set({ busy: type, since: started, error: null });
     try {
       const answer = await this.session.request(type, request);
       begin();
-      const turn = { type, request, ...answer, tookMs: performance.now() - started, view: null };
+      const isLarge = this.session.received > MOST_RENDERED;
+      const turn = { type, request, ...answer, tookMs: performance.now() - started, view: null, isLarge };
       this.turns = [...this.turns, turn];
       this.set({ busy: null, cursor: null });
       this.lookAt(turn);
@@ -133,7 +136,7 @@ export class Game {
   async lookAt(turn) {
     const observation = { ...turn.observation, reward: turn.reward, done: turn.done };
     try {
-      turn.view = await this.session.request("render", turn.observation === null ? undefined : { observation });
+      turn.view = await this.session.request("render", turn.observation === null || turn.isLarge ? undefined : { observation });
     } catch (error) {
       turn.view = { problem: error.message };
     }
@@ -151,8 +154,13 @@ export class Game {
       const { observation } = await this.session.request("step", LIST_TOOLS);
       this.set({ tools: (observation.tools ?? []).map(toolKind) });
     } catch {
-      // it has none
+      this.set({ tools: [] });
     }
+  }
+
+  /** Show what a person has to change before an action is sent. */
+  refuse(errors) {
+    this.set({ error: { message: errors[0].msg, errors } });
   }
 
   go(cursor) {

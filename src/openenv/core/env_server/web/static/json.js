@@ -2,12 +2,53 @@
 import { html } from "./html.js";
 
 const LONGEST_TEXT = 100_000;
+const MOST_VALUES = 20_000;
 const TOKEN = /("(?:\\.|[^"\\])*")(\s*:)?|\b(true|false|null)\b|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
 
 export function Json({ value, label }) {
-  const text = JSON.stringify(value, null, 2) ?? "null";
-  const shown = text.length > LONGEST_TEXT ? `${text.slice(0, LONGEST_TEXT)}\n… ${text.length - LONGEST_TEXT} more characters` : text;
-  return html`<pre class="json" tabindex="0" role="group" aria-label=${label}>${coloured(compact(shown))}</pre>`;
+  const { text, isWhole } = written(value);
+  return html`<pre class="json" tabindex="0" role="group" aria-label=${label}>${coloured(compact(text))}${isWhole ? "" : "\n… and more"}</pre>`;
+}
+
+/** Whether the JSON of a value is as short as that; no more of it is looked at. */
+export function isShort(value, length) {
+  const { text, isWhole } = written(value, length);
+  return isWhole && text.length <= length;
+}
+
+/** The beginning of a value's JSON: a large value is cut before it is written, since writing all of it could take seconds. */
+function written(value, longest = LONGEST_TEXT) {
+  const room = { values: MOST_VALUES, characters: longest };
+  const text = JSON.stringify(beginning(value, room), null, 2) ?? "null";
+  const isWhole = room.values > 0 && room.characters > 0;
+  return { text: text.slice(0, 2 * LONGEST_TEXT), isWhole: isWhole && text.length <= 2 * LONGEST_TEXT };
+}
+
+function beginning(value, room) {
+  room.values -= 1;
+  if (typeof value === "string") return beginningOfText(value, room);
+  if (value === null || typeof value !== "object") return value;
+  if (Array.isArray(value)) {
+    const items = [];
+    for (const item of value) {
+      if (room.values <= 0 || room.characters <= 0) break;
+      items.push(beginning(item, room));
+    }
+    return items;
+  }
+  const fields = {};
+  for (const name in value) {
+    if (room.values <= 0 || room.characters <= 0) break;
+    room.characters -= name.length;
+    fields[name] = beginning(value[name], room);
+  }
+  return fields;
+}
+
+function beginningOfText(text, room) {
+  const shown = text.slice(0, Math.max(room.characters, 0));
+  room.characters -= text.length;
+  return shown;
 }
 
 /** Write lists of numbers in one line each. */

@@ -1,7 +1,7 @@
 // An observation: as its environment renders it, else readable by itself.
 import { ansi } from "./ansi.js";
 import { html, useState } from "./html.js";
-import { Json } from "./json.js";
+import { isShort, Json } from "./json.js";
 import { declaredPicture, isPixels, Pixels, PIXELS } from "./pixels.js";
 
 const IMAGE_BEGINNINGS = { iVBORw0KGgo: "png", "/9j/": "jpeg", R0lGOD: "gif", UklGR: "webp" };
@@ -11,6 +11,9 @@ const LONGEST_BOARD_CELL = 6;
 const LONGEST_CELL = 60;
 const MOST_IN_LINE = 16;
 const LONG_LINE = 60;
+const LONGEST_TEXT = 100_000;
+const OPEN_JSON = 2_000;
+const MOST_FIELDS = 200;
 // For the frame of an environment's HTML: no script, and nothing is loaded. The page's own policy holds there, too.
 const FRAME_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
 
@@ -60,7 +63,7 @@ export function Fields({ value, schema }) {
   });
   const large = entries.filter(([, , shape]) => shape !== "line");
   const small = entries.filter(([, , shape]) => shape === "line");
-  const order = [PIXELS, "picture", "pictures", "text", "board", "lines", "rows", "records", "object", "json"];
+  const order = [PIXELS, "picture", "pictures", "text", "content", "board", "lines", "rows", "records", "object", "json"];
   large.sort((one, other) => order.indexOf(one[2]) - order.indexOf(other[2]));
   if (entries.length === 0) return html`<p class="note">Nothing to show.</p>`;
   return html`
@@ -82,7 +85,9 @@ function Value({ name, value, shape }) {
     case "pictures":
       return html`<div class="pictures">${value.map((one, at) => html`<${Picture} picture=${pictureOf(one)} alt=${`${words(name)} ${at + 1}`} />`)}</div>`;
     case "text":
-      return html`<pre class="text" tabindex="0" role="group" aria-label=${words(name)}>${ansi(value)}</pre>`;
+      return html`<${Text} text=${value} name=${words(name)} />`;
+    case "content":
+      return value.map((part) => (part.type === "text" ? html`<${Text} text=${part.text} name=${words(name)} />` : html`<${Picture} picture=${{ media_type: part.mimeType, content: part.data }} alt=${words(name)} />`));
     case "board":
       return html`<${Board} rows=${value} name=${words(name)} />`;
     case "lines":
@@ -98,11 +103,18 @@ function Value({ name, value, shape }) {
   }
 }
 
+function Text({ text, name }) {
+  const more = text.length - LONGEST_TEXT;
+  return html`<pre class="text" tabindex="0" role="group" aria-label=${name}>${ansi(more > 0 ? text.slice(0, LONGEST_TEXT) : text)}</pre>
+    ${more > 0 && html`<p class="note">… ${more.toLocaleString()} more characters</p>`}`;
+}
+
 function Folded({ value, name }) {
   const [isPicture, setPicture] = useState(false);
+  const [isOpen, setOpen] = useState(() => isShort(value, OPEN_JSON));
   if (isPicture) return html`<${Pixels} rows=${value} alt=${name} />`;
   const count = Array.isArray(value) ? sizes(value).join("×") : Object.keys(value).length;
-  return html`<details class="fold"><summary>${Array.isArray(value) ? "list" : "object"} · ${count}</summary><${Json} value=${value} label=${name} /></details>
+  return html`<details class="fold" open=${isOpen} onToggle=${(event) => setOpen(event.currentTarget.open)}><summary>${Array.isArray(value) ? "list" : "object"} · ${count}</summary>${isOpen && html`<${Json} value=${value} label=${name} />`}</details>
     ${isPixels(value) && html`<button type="button" class="quiet" onClick=${() => setPicture(true)}>Show as a picture</button>`}`;
 }
 
@@ -130,13 +142,14 @@ function heat(cell, largest) {
   return `${Math.round((60 * Math.log2(1 + Math.abs(cell))) / Math.log2(1 + largest))}%`;
 }
 
-/** How a value is shown: `line`, `text`, `picture`, `pictures`, `board`, `lines`, `rows`, `records`, `object` or `json`. */
+/** How a value is shown: `line`, `text`, `content` (of MCP), `picture`, `pictures`, `board`, `lines`, `rows`, `records`, `object` or `json`. */
 function shapeOf(value) {
   if (typeof value === "string") return textShape(value);
   if (Array.isArray(value)) return listShape(value);
   if (value !== null && typeof value === "object") {
     if (pictureOf(value)) return "picture";
-    return Object.keys(value).length === 0 ? "line" : "object";
+    const count = Object.keys(value).length;
+    return count === 0 ? "line" : count > MOST_FIELDS ? "json" : "object";
   }
   return "line";
 }
@@ -149,20 +162,28 @@ function textShape(value) {
 function listShape(value) {
   if (value.length === 0) return "line";
   if (value.every(pictureOf)) return "pictures";
+  if (value.every(isContent)) return "content";
   if (value.every(isScalar)) return scalarsShape(value);
   if (value.every((row) => Array.isArray(row) && row.length === value[0].length && row.length > 0)) return gridShape(value);
   return areRecords(value) ? "records" : "json";
 }
 
+/** Whether a value is a part of what a tool of MCP returned, and is shown as what it holds. */
+function isContent(value) {
+  if (value?.type === "text") return typeof value.text === "string";
+  return value?.type === "image" && typeof value.data === "string" && /^image\/[a-z+.-]+$/.test(value.mimeType);
+}
+
 function gridShape(rows) {
+  if (rows.length * rows[0].length > MOST_CELLS) return "json";
   const cells = rows.flat();
-  if (cells.length > MOST_CELLS || !cells.every(isScalar)) return "json";
+  if (!cells.every(isScalar)) return "json";
   if (rows.length > 1 && rows[0].length > 1 && cells.every((cell) => String(cell).length <= LONGEST_BOARD_CELL)) return "board";
   return cells.every((cell) => String(cell).length <= LONGEST_CELL) ? "rows" : "json";
 }
 
 function areRecords(value) {
-  if (!value.every((item) => item !== null && typeof item === "object" && !Array.isArray(item))) return false;
+  if (value.length > MOST_CELLS || !value.every((item) => item !== null && typeof item === "object" && !Array.isArray(item))) return false;
   const names = Object.keys(value[0]).join();
   const cells = value.flatMap(Object.values);
   return cells.length <= MOST_CELLS && value.every((item) => Object.keys(item).join() === names)
@@ -171,8 +192,8 @@ function areRecords(value) {
 
 function scalarsShape(value) {
   const texts = value.every((item) => typeof item === "string");
-  if (texts && value.length > 2 && value[0].length > 2 && value.every((item) => item.length === value[0].length && !item.includes(" "))) return "lines";
-  return value.length <= MOST_IN_LINE && JSON.stringify(value).length <= 200 ? "line" : "json";
+  if (texts && value.length > 2 && value.length <= MOST_CELLS && value[0].length > 2 && value.every((item) => item.length === value[0].length && !item.includes(" "))) return "lines";
+  return value.length <= MOST_IN_LINE && isShort(value, 400) && JSON.stringify(value).length <= 200 ? "line" : "json";
 }
 
 function isScalar(value) {

@@ -4,7 +4,7 @@ import { ActionForm, Choice, columnsFor, ResetForm } from "./form.js";
 import { html, useEffect, useReducer, useRef, useState } from "./html.js";
 import { Game } from "./game.js";
 import { Json } from "./json.js";
-import { Observation } from "./observation.js";
+import { Fields, Observation } from "./observation.js";
 import { choices } from "./schema.js";
 import { LANGUAGES, snippet } from "./snippets.js";
 import { briefly, number, RewardParts, tone, totalOf } from "./turns.js";
@@ -97,18 +97,51 @@ function click(selector) {
 }
 
 function Controls({ game, chosen, onChoose }) {
-  const offered = game.last?.view?.actions ?? [];
   const over = game.last?.done;
+  // Until the environment has said what it offers now, its last buttons stay, and do nothing.
+  const viewed = game.turns.findLast(({ view }) => view !== null);
+  const offered = over ? [] : viewed?.view.actions ?? [];
+  useEffect(() => {
+    // The button that was pressed may have gone with the episode.
+    if (over && document.activeElement === document.body) document.querySelector("[data-testid=reset]").focus();
+  }, [over]);
   return html`<section class="panel controls" aria-label="Controls">
     <div class="block"><div class="heading"><h2>Episode</h2>${game.turns.length > 0 && html`<span class="status" data-status=${game.status}>${STATUS[game.status]}</span>`}</div><${ResetForm} game=${game} /></div>
+    <${Task} game=${game} />
     <div class="block"><h2>Action</h2>
+      <${Waiting} key=${game.since} game=${game} />
       ${game.status === "lost" && html`<p class="note" role="alert">The session has ended. Reset starts another one.</p>`}
       ${over && html`<p class="note">The episode is over: ${number(game.total)} in ${plural(game.earlier + game.steps, "step")}. Reset starts the next one.</p>`}
       ${offered.length > 0 && html`<div class="buttons" style=${columnsFor(offered)}>${offered.map((offer, at) => html`
-        <${Choice} ...${offer} number=${at + 1} disabled=${game.busy !== null} game=${game} />`)}</div>`}
-      <${ActionForm} game=${game} chosen=${chosen} onChoose=${onChoose} />
+        <${Choice} ...${offer} number=${at + 1} isOld=${viewed !== game.last} game=${game} />`)}</div>`}
+      <${ActionForm} game=${game} chosen=${chosen} onChoose=${onChoose} isOffered=${offered.length > 0} />
     </div>
   </section>`;
+}
+
+/** What the first observation said and the one that is shown does not: the task, most of all of an environment with tools. */
+function Task({ game }) {
+  const [first] = game.turns;
+  if (first?.type !== "reset" || game.shown === first) return null;
+  const { metadata, ...fields } = first.observation ?? {};
+  const now = game.shown.observation ?? {};
+  const said = Object.entries(fields).filter(([name, value]) => typeof value === "string" && value !== "" && value !== now[name]);
+  if (said.length === 0) return null;
+  return html`<details class="block task" open=${game.tools.length > 0} data-testid="task"><summary>Task</summary>
+    <div class="fields"><${Fields} value=${Object.fromEntries(said)} schema=${game.schemas.observation} /></div></details>`;
+}
+
+/** How long a request is under way that takes its time, and the way out. */
+function Waiting({ game }) {
+  const [seconds, setSeconds] = useState(0);
+  useEffect(() => {
+    const timer = setInterval(() => setSeconds(Math.floor((performance.now() - game.since) / 1000)), 500);
+    return () => clearInterval(timer);
+  }, []);
+  if (game.busy === null || seconds < 2) return null;
+  const mayCancel = game.status === "open" || game.status === "waiting";
+  return html`<div class="note waiting"><span data-testid="waiting">The ${game.busy} has taken ${plural(seconds, "second")}.</span>
+    ${mayCancel && html`<button type="button" class="secondary" data-testid="cancel" onClick=${() => game.session.abandon()}>Cancel</button>`}</div>`;
 }
 
 function Stage({ game }) {

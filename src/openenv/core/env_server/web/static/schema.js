@@ -191,6 +191,27 @@ export function refusesListing(root) {
     });
 }
 
+/** What is wrong with the fields of an object, as the server reports it: left out, no number, or out of bounds. */
+export function unfit(schema, root, value) {
+  const required = new Set(schema.required ?? []);
+  return Object.entries(schema.properties ?? {}).flatMap(([name, given]) => {
+    const message = unfitField(describe(name, given, root), value[name], required.has(name));
+    return message === null ? [] : [{ loc: [name], msg: message }];
+  });
+}
+
+function unfitField({ kind, schema, nullable }, value, isRequired) {
+  if (value === undefined || value === "" && kind !== "text" && kind !== "long" && kind !== "secret") {
+    return isRequired && !(value === undefined && nullable) ? "Field required" : null;
+  }
+  if (kind !== "number" || value === null) return null;
+  if (typeof value !== "number") return "Expected a number";
+  if (schema.type === "integer" && !Number.isInteger(value)) return "Expected a whole number";
+  if (value < schema.minimum || value <= schema.exclusiveMinimum) return `Expected ${schema.minimum === undefined ? "more than" : "at least"} ${schema.minimum ?? schema.exclusiveMinimum}`;
+  if (value > schema.maximum || value >= schema.exclusiveMaximum) return `Expected ${schema.maximum === undefined ? "less than" : "at most"} ${schema.maximum ?? schema.exclusiveMaximum}`;
+  return null;
+}
+
 /** The choices of an action that one press decides: it has a single field to fill, with few values. */
 export function choices(kind) {
   const names = Object.keys(kind.schema.properties ?? {}).filter((name) => !kind.hidden.has(name));
