@@ -66,7 +66,7 @@ def test_every_colour_can_be_read_on_every_other(browser: Any, scheme: str) -> N
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["wordle", "2048"])
+@pytest.mark.parametrize("name", ["blackjack"])
 def test_the_boards_of_the_catalog_can_be_read(browser: Any, name: str, scheme: str) -> None:
     package = find_environment(name)
     player = package.make_player(3)

@@ -11,6 +11,7 @@ from openenv.core.exceptions import ResetNeededError
 from openenv.core.seeding import rng
 
 from ..models import COLUMNS, ROWS, CatchAction, CatchObservation, Move
+from .board import as_html
 
 _GAME = pyspiel.load_game("catch", {"columns": COLUMNS, "rows": ROWS})
 _ACTION_IDS: dict[Move, int] = {"left": 0, "stay": 1, "right": 2}
@@ -78,6 +79,11 @@ class CatchEnvironment(Environment[CatchAction, CatchObservation, State]):
     def render(self) -> str:
         """Return the board: ``o`` is the ball, ``x`` the paddle."""
         return "" if self._game is None else str(self._game).rstrip()
+
+    @staticmethod
+    def render_web(observation: dict[str, Any]) -> str:
+        """Return the board for the page, of an episode that is played, followed or on record."""
+        return as_html(observation)
 
     def _observation(self, reward: float | None) -> CatchObservation:
         return CatchObservation(

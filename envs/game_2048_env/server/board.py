@@ -1,6 +1,7 @@
 """The board as people and language models see it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 TARGET = 2048
 
@@ -11,6 +12,14 @@ _RULES = (
 # ECMA-48 "Select Graphic Rendition", 256-colour form, from 2 to 2048: sand, orange, red, violet.
 _COLOURS = (230, 229, 223, 216, 209, 203, 228, 227, 221, 177, 135)
 _PLAIN = "\x1b[0m"
+
+_STYLE = """<style>
+body { margin: 0; display: grid; place-items: center; font-family: system-ui, sans-serif;
+       color: light-dark(#1b1d21, #e4e6ea) }
+table { border-spacing: 8px; border-radius: 8px; background: light-dark(#bdb3a6, #3b3a38) }
+td { width: 76px; height: 76px; text-align: center; font-size: 26px; font-weight: 700; border-radius: 5px;
+     background: light-dark(#d2c8bb, #4d4b48); color: #1b1d21 }
+</style>"""
 
 
 def in_words(board: Sequence[Sequence[int]], score: int, moves: Sequence[str], *, initial: bool) -> str:
@@ -47,6 +56,28 @@ def drawn(board: Sequence[Sequence[int]], score: int, moves: Sequence[str]) -> s
         Text with colour codes.
     """
     return "\n".join([*("".join(map(_tile, row)) for row in board), _standing(board, score, moves)])
+
+
+def as_html(observation: Mapping[str, Any]) -> str:
+    """Draw a position for a page.
+
+    Args:
+        observation: A ``Game2048Observation`` as JSON.
+
+    Returns:
+        HTML with its own styles.
+    """
+    rows = "".join(f"<tr>{''.join(map(_square, row))}</tr>" for row in observation["board"])
+    standing = _standing(observation["board"], observation["score"], observation["legal_moves"])
+    return f"{_STYLE}<table aria-label='Board'>{rows}</table><p>{standing}</p>"
+
+
+def _square(tile: int) -> str:
+    if tile == 0:
+        return "<td></td>"
+    # From sand over orange to red, as the tiles grow.
+    hue, lightness = max(50 - 5 * tile.bit_length(), 0), 92 - 3 * tile.bit_length()
+    return f'<td style="background: hsl({hue} 90% {lightness}%)">{tile}</td>'
 
 
 def _standing(board: Sequence[Sequence[int]], score: int, moves: Sequence[str]) -> str:

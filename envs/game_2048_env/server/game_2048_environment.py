@@ -5,7 +5,7 @@ from typing import Any, ClassVar, get_args
 from openenv.adapters.openspiel import WordGame
 
 from ..models import Game2048Action, Game2048Observation, Move
-from .board import drawn, in_words
+from .board import as_html, drawn, in_words
 
 _MOVES: tuple[Move, ...] = get_args(Move)
 _SIDE = 4
@@ -26,6 +26,11 @@ class Game2048Environment(WordGame[Game2048Action, Game2048Observation]):
             return ""
         shown = self._shown(self._episode.position, self._episode.numbers(initial=False))
         return drawn(shown.board, shown.score, shown.legal_moves)
+
+    @staticmethod
+    def render_web(observation: dict[str, Any]) -> str:
+        """Return the board for the page, of an episode that is played, followed or on record."""
+        return as_html(observation)
 
     def _shown(self, position: Any, numbers: dict[str, Any]) -> Game2048Observation:
         board = _board(numbers["info_state"])

@@ -1,6 +1,8 @@
 """The board as people and language models see it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from html import escape
+from typing import Any
 
 from ..game import Game, Outcome, place_of
 from ..grid import BOX, CELLS, DIGITS, SIZE
@@ -9,6 +11,15 @@ from ..grid import BOX, CELLS, DIGITS, SIZE
 _CLUE, _WRITTEN, _EMPTY, _PLAIN = "\x1b[1m", "\x1b[32m", "\x1b[2m", "\x1b[0m"
 
 _INDENT = "   "
+
+_STYLE = """<style>
+body { margin: 0; display: grid; place-items: center; font-family: system-ui, sans-serif;
+       color: light-dark(#1b1d21, #e4e6ea) }
+table { border-collapse: collapse; border: 3px solid currentcolor }
+td { width: 40px; height: 40px; text-align: center; font-size: 20px; border: 1px solid light-dark(#b9bdc4, #55595f) }
+td:nth-child(3n) { border-right: 3px solid currentcolor }
+tr:nth-child(3n) td { border-bottom: 3px solid currentcolor }
+</style>"""
 
 
 def in_words(game: Game, outcome: Outcome | None, hints: list[tuple[int, list[int]]]) -> str:
@@ -43,6 +54,24 @@ def coloured(game: Game, outcome: Outcome | None = None) -> str:
     """
     said = [] if outcome is None else [outcome.message]
     return "\n".join([*said, _drawn(game, _coloured_cell), _standing(game)])
+
+
+def as_html(observation: Mapping[str, Any]) -> str:
+    """Draw a position for a page.
+
+    Args:
+        observation: A ``SudokuObservation`` as JSON.
+
+    Returns:
+        HTML with its own styles.
+    """
+    rows = "".join(f"<tr>{''.join(f'<td>{_digit(cell)}</td>' for cell in row)}</tr>" for row in observation["board"])
+    left = f"{observation['moves_left']} moves left."
+    return f"{_STYLE}<p>{escape(observation['message'])}</p><table aria-label='Grid'>{rows}</table><p>{left}</p>"
+
+
+def _digit(cell: str) -> str:
+    return "" if cell == "." else escape(cell)
 
 
 def _drawn(game: Game, cell_text: Callable[[Game, int], str]) -> str:

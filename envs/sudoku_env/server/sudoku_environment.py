@@ -1,6 +1,6 @@
 """The Sudoku environment: episodes over the puzzles."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 from uuid import uuid4
 
 from pydantic import Field
@@ -12,7 +12,7 @@ from ..game import Game, Outcome, cell_at, place_of
 from ..grid import CELLS
 from ..models import SudokuAction, SudokuHint, SudokuObservation, SudokuState
 from ..puzzles import CLUES, MOST_CLUES, Difficulty, make_puzzle
-from .board import coloured, in_words
+from .board import as_html, coloured, in_words
 from .rewards import sudoku_reward
 
 MOST_MOVES = 1000
@@ -120,6 +120,11 @@ class SudokuEnvironment(Environment[SudokuAction, SudokuObservation, SudokuState
     def render(self) -> str:
         """Return what came of the last move, and the board in the colours of a terminal."""
         return "" if self._game is None else coloured(self._game, self._outcome)
+
+    @staticmethod
+    def render_web(observation: dict[str, Any]) -> str:
+        """Return the grid for the page, of an episode that is played, followed or on record."""
+        return as_html(observation)
 
     def _observation(self, game: Game, outcome: Outcome | None = None) -> SudokuObservation:
         hints = [] if game.over else game.hints(self._hints)

@@ -1,10 +1,26 @@
 """The board as people and language models see it."""
 
+from collections.abc import Mapping
+from html import escape
+from typing import Any
+
 from ..rules import ABSENT, ELSEWHERE, IN_PLACE, MAX_GUESSES, Game
 
 # Black on green, black on yellow, white on grey: ECMA-48 "Select Graphic Rendition", 256-colour form.
 _COLOURS = {IN_PLACE: "\x1b[30;48;5;71m", ELSEWHERE: "\x1b[30;48;5;179m", ABSENT: "\x1b[97;48;5;240m"}
 _PLAIN = "\x1b[0m"
+
+_STYLE = """<style>
+body { margin: 0; display: grid; place-items: center; font-family: system-ui, sans-serif;
+       color: light-dark(#1b1d21, #e4e6ea) }
+table { border-spacing: 6px }
+td { width: 52px; height: 52px; text-align: center; font-size: 28px; font-weight: 700;
+     border: 2px solid light-dark(#c9ccd2, #4a4e55) }
+td[data-mark] { border-color: transparent; color: #fff }
+[data-mark="\N{LARGE GREEN SQUARE}"] { background: #3f7d3b }
+[data-mark="\N{LARGE YELLOW SQUARE}"] { background: #8f6f00 }
+[data-mark="\N{BLACK LARGE SQUARE}"] { background: #5b5f66 }
+</style>"""
 
 
 def in_words(game: Game) -> str:
@@ -50,6 +66,29 @@ def coloured(game: Game) -> str:
     ]
     empty = [" _ " * len(game.secret)] * game.guesses_left
     return "\n".join([*rows, *empty, _standing(game)])
+
+
+def as_html(observation: Mapping[str, Any]) -> str:
+    """Draw a position for a page.
+
+    Args:
+        observation: A ``WordleObservation`` as JSON.
+
+    Returns:
+        HTML with its own styles.
+    """
+    rows = zip(observation["guesses"], observation["feedbacks"], strict=True)
+    played = ["".join(map(_cell, guess, marks)) for guess, marks in rows]
+    empty = ["<td></td>" * observation["word_length"]] * observation["guesses_left"]
+    board = "".join(f"<tr>{row}</tr>" for row in [*played, *empty])
+    word = observation["target_word"]
+    solved = word is not None and word in observation["guesses"]
+    end = "" if word is None else f"Solved: {word}" if solved else f"The word was {word}"
+    return f"{_STYLE}<table aria-label='Guesses'>{board}</table><p>{escape(end)}</p>"
+
+
+def _cell(letter: str, mark: str) -> str:
+    return f'<td data-mark="{escape(mark)}">{escape(letter)}</td>'
 
 
 def _standing(game: Game) -> str:

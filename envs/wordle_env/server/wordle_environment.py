@@ -1,6 +1,6 @@
 """The Wordle environment: episodes over the rules and the word lists."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 from uuid import uuid4
 
 from pydantic import Field
@@ -11,7 +11,7 @@ from openenv.core.exceptions import IllegalActionError, ResetNeededError
 from ..models import WordleAction, WordleObservation, WordleState
 from ..rules import MAX_GUESSES, Game, objection
 from ..words import LONGEST, SHORTEST, word_list
-from .board import coloured, in_words
+from .board import as_html, coloured, in_words
 from .rewards import wordle_reward
 
 
@@ -94,6 +94,11 @@ class WordleEnvironment(Environment[WordleAction, WordleObservation, WordleState
     def render(self) -> str:
         """Return the board in the colours of a terminal."""
         return "" if self._game is None else coloured(self._game)
+
+    @staticmethod
+    def render_web(observation: dict[str, Any]) -> str:
+        """Return the board for the page, of an episode that is played, followed or on record."""
+        return as_html(observation)
 
     def _observation(self, game: Game) -> WordleObservation:
         feedbacks = game.feedbacks

@@ -14,6 +14,7 @@ from openenv.core.env_server.access.guard import protect
 from openenv.core.env_server.access.policy import AccessPolicy
 from openenv.core.env_server.settings import ServerConfig
 from openenv.core.env_server.web.page import PUBLIC_PATHS, PageConfig, page_routes
+from openenv.core.env_server.web.views import static_view_routes
 from openenv.core.exceptions import ConfigurationError
 from openenv.traces.reading import TraceFile
 from openenv.viewer.comparison.routes import comparison_routes
@@ -21,6 +22,7 @@ from openenv.viewer.episodes.routes import episode_routes
 from openenv.viewer.routes import trace_routes
 from openenv.viewer.run_routes import run_routes
 from openenv.viewer.source import Source
+from openenv.viewer.views import installed_renderer
 
 MOST_COMPARED = 4
 """Sources that one page compares."""
@@ -86,12 +88,14 @@ def _routes(source: Source, *, beside: bool = False) -> list[BaseRoute]:
         run=source.run is not None,
         results=source.episodes is not None,
         beside=beside,
+        views=source.traces is not None,
     )
     routes += page_routes(config)
     if source.traces is not None:
         if source.view == "traces":
             TraceFile(source.traces).close()
         routes += trace_routes(source.traces)
+        routes += static_view_routes(installed_renderer)
     if source.run is not None:
         routes += run_routes(source.run, source.traces)
     if source.episodes is not None:

@@ -48,6 +48,7 @@ from openenv.core.env_server.settings import SETTINGS, UNSET, ServerConfig, Serv
 from openenv.core.env_server.tls import TLS
 from openenv.core.env_server.traces import TraceRecorder
 from openenv.core.env_server.web import page
+from openenv.core.env_server.web.views import static_renderer, static_view_routes
 from openenv.core.env_server.websocket.endpoint import WebSocketTransport
 from openenv.core.env_server.websocket.mcp import McpSocketTransport
 from openenv.core.environment_types import EnvironmentTypes, environment_types
@@ -231,8 +232,14 @@ class HTTPEnvServer:
         """
         traces = self.config.traces if plays else None
         tools = plays and self._sessions.may_have_tools
+        # With isolation, an environment's code runs in processes of its own alone.
+        is_here = plays and self.config.isolation == "none"
+        renderer = static_renderer(self._sessions.factory.environment_class) if is_here else None
         self._page = page.PageConfig(self.env_name, play=plays, tools=tools, live=plays, traces=traces is not None)
+        self._page.views = renderer is not None
         app.router.routes.extend(page.page_routes(self._page))
+        if renderer is not None:
+            app.router.routes.extend(static_view_routes({self.env_name: renderer}.get))
         if traces is not None:
             # What reads traces builds on the server, so that it is imported by name where it is needed.
             app.router.routes.extend(import_module("openenv.viewer.routes").trace_routes(traces))

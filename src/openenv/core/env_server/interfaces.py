@@ -210,6 +210,8 @@ class Environment(ABC, TypedEnvironment[ActT, ObsT, StateT]):
     def render_web(self, observation: dict[str, Any]) -> str | None:
         """Return HTML that shows an observation in the page at ``/web``; ``None`` leaves that to the page.
 
+        A ``@staticmethod`` shows observations of sessions that are followed, and of episodes on record, too.
+
         Args:
             observation: The observation as JSON, with ``reward`` and ``done``.
 

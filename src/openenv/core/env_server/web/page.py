@@ -66,6 +66,7 @@ _FILES = (
     "vendor/hooks.mjs",
     "vendor/htm.mjs",
     "vendor/preact.mjs",
+    "view.js",
     "windowed.js",
 )
 _TYPES = {
@@ -103,6 +104,7 @@ class PageConfig:
         results: Whether there is the folder of an evaluation, or of collected episodes.
         compare: Names of what is compared; empty where nothing is.
         beside: Whether this is one of several that are compared, two paths above.
+        views: Whether observations are shown without a session, see ``static_view_routes``.
     """
 
     name: str | None = None
@@ -115,6 +117,7 @@ class PageConfig:
     results: bool = False
     compare: tuple[str, ...] = ()
     beside: bool = False
+    views: bool = False
 
 
 def page_routes(config: PageConfig) -> list[BaseRoute]:

@@ -1,6 +1,7 @@
 // The page: its header, its views, and the token that the server may require.
 import { About } from "./about.js";
 import { getJson, setToken, UNAUTHORIZED } from "./api.js";
+import { offerViews } from "./view.js";
 import { html, render, useEffect, useReducer, useState } from "./html.js";
 
 // Each is loaded when it is shown.
@@ -22,6 +23,7 @@ function App() {
   const [fork, setFork] = useState(null); // of a session that was followed, to play on
   const load = () => getJson("web/config").then((found) => {
     setError(null);
+    offerViews(found.views);
     setConfig(found);
   }).catch(setError);
   useEffect(() => {

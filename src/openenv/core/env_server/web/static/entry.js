@@ -3,6 +3,7 @@ import { html, useMemo } from "./html.js";
 import { Json } from "./json.js";
 import { Observation } from "./observation.js";
 import { briefly, number, RewardParts, tone, when } from "./turns.js";
+import { useView } from "./view.js";
 
 /** A row of the list of steps, drawn again if it is given something else; of the entry, `kind`, `request`, `failed` and `answer.reward` are shown. */
 export function StepRow({ step, entry, current, differs, jump }) {
@@ -18,16 +19,17 @@ export function keyedStep(event, at) {
   return { ArrowDown: at + 1, ArrowRight: at + 1, "]": at + 1, ArrowUp: at - 1, ArrowLeft: at - 1, "[": at - 1, Home: 0, End: Infinity }[event.key];
 }
 
-/** An entry as the wire has it; `schema` is that of the observation, if it is known. */
-export function Entry({ entry, at, schema }) {
+/** An entry as the wire has it, of an environment by its name; `schema` is that of the observation, if it is known. */
+export function Entry({ entry, at, environment, schema }) {
   const { answer } = entry;
+  const view = useView(environment, answer);
   return html`<div class="entry" data-testid="entry">
     <div class="said"><h2>${at === 0 ? "Reset" : `Step ${at}`}</h2><span class="of">${entry.at > 0 && `${number(1000 * entry.took_s)} ms · ${when(entry.at)}`}</span></div>
     ${entry.left_out?.length > 0 && html`<p class="note" data-testid="left-out">Left out of the record: ${entry.left_out.join(", ")}</p>`}
     <${Json} value=${entry.request} label="Request" />
     ${entry.failed
       ? html`<p class="problem" role="status">${answer.code}: ${answer.message}</p>`
-      : html`<${Observation} observation=${answer.observation} view=${null} schema=${schema} />
+      : html`<${Observation} observation=${answer.observation} view=${view} schema=${schema} />
         <dl class="facts"><div><dt>Reward</dt><dd class=${tone(answer.reward)}>${answer.reward === null || answer.reward === undefined ? "none" : number(answer.reward)}</dd></div><div><dt>Done</dt><dd>${String(answer.done)}</dd></div></dl>
         <${RewardParts} metadata=${answer.metadata} />`}
   </div>`;

@@ -159,7 +159,7 @@ export function Follow({ name, config, onBack, onPlay }) {
     <section class="panel stage" aria-label="Session ${name}">
       <${Head} feed=${feed} entry=${entry} isLive=${found === -1} onLive=${() => setPinned(null)} config=${config} onPlay=${onPlay} />
       ${feed.ending !== null && html`<p class="banner" role="status">${ended(feed, config)}</p>`}
-      ${entry === null ? html`<p class="note empty">${feed.ending === null && "The next step is shown here as soon as the session makes it."}</p>` : html`<${Shown} entry=${entry} schema=${schema} />`}
+      ${entry === null ? html`<p class="note empty">${feed.ending === null && "The next step is shown here as soon as the session makes it."}</p>` : html`<${Shown} entry=${entry} environment=${config.name} schema=${schema} />`}
     </section>
     <${Announced} text=${announcement(entries[entries.length - 1])} every=${ANNOUNCED_EVERY_MS} />
   </main>`;
@@ -221,8 +221,8 @@ function Fork({ feed, onPlay }) {
     ${state.problem && html`<p class="problem" role="alert">${state.problem}</p>`}`;
 }
 
-function Shown({ entry, schema }) {
-  if (entry.known) return html`<${Entry} entry=${entry} at=${entry.kind === "reset" ? 0 : entry.step} schema=${schema} />`;
+function Shown({ entry, environment, schema }) {
+  if (entry.known) return html`<${Entry} entry=${entry} at=${entry.kind === "reset" ? 0 : entry.step} environment=${environment} schema=${schema} />`;
   return html`<div class="entry" data-testid="entry">
     <div class="said"><h2>${entry.kind === "reset" ? "Reset" : `Step ${entry.step}`}</h2></div>
     <${Json} value=${entry.request} label="Request" />

@@ -25,9 +25,12 @@ export function Observation({ observation, view, raw, first, schema }) {
 }
 
 function Rendered({ observation, view, first, schema }) {
-  if (view?.html) return html`<${Frame} content=${view.html} title="The environment's own view" />`;
-  const picture = view?.media_type ? html`<${Picture} picture=${view} alt="The environment's picture" />` : null;
   const { metadata, ...fields } = observation ?? {};
+  if (view?.html) {
+    return html`<${Frame} content=${view.html} title="The environment's own view" />
+      <details class="more"><summary>All fields</summary><div class="fields"><${Fields} value=${fields} schema=${schema} /></div></details>`;
+  }
+  const picture = view?.media_type ? html`<${Picture} picture=${view} alt="The environment's picture" />` : null;
   // The text is for models and says what the picture shows, and with the first picture also what the task is.
   const isFolded = picture !== null && typeof fields.text === "string";
   return html`

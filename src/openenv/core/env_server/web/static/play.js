@@ -156,7 +156,7 @@ function Stage({ game }) {
   return html`<section class="panel stage" aria-label="Observation">
     <${StageHead} game=${game} turn=${turn} raw=${raw} onRaw=${setRaw} />
     ${game.error && !(game.error.errors ?? []).length && html`<p class="problem banner" role="alert">${game.error.message}</p>`}
-    <${Observation} key=${game.cursor ?? "last"} observation=${turn.observation} view=${turn.view} raw=${raw} first=${turn.type === "reset"} schema=${game.schemas.observation} />
+    <${Observation} key=${game.cursor ?? "last"} observation=${turn.observation} view=${turn.view ?? before(game, turn)} raw=${raw} first=${turn.type === "reset"} schema=${game.schemas.observation} />
     <${RewardParts} metadata=${turn.metadata} />
     <${Metadata} metadata=${turn.metadata} />
   </section>`;
@@ -178,6 +178,12 @@ function StageHead({ game, turn, raw, onRaw }) {
       <div><dt>Done</dt><dd data-testid="done">${turn.done ? html`<span class="badge">done</span>` : "no"}</dd></div>
     </dl>
   </header>`;
+}
+
+/** The view of the turn before one that the environment has not shown yet, so that a board stays in its place. */
+function before({ turns }, turn) {
+  const view = turns[turns.indexOf(turn) - 1]?.view;
+  return view?.html ? view : null;
 }
 
 function totalTo(game, at) {

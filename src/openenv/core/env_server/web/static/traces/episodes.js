@@ -93,7 +93,7 @@ function Panel({ id, label, fact, column, beside, components, entry, at, schema 
   return html`<section class="panel stage" aria-label=${`Episode ${label}`}>
     <header class="stage-head"><div>${beside && html`<span class="swatch" data-line=${column}></span>`}<strong>${label}</strong> <span class="of">${[episode.environment, taskOf(episode), episode.transport, episode.ending].filter(Boolean).join(" · ")}</span></div>
       <dl class="scores"><div><dt>Steps</dt><dd>${episode.steps}</dd></div><div><dt>Reward</dt><dd class=${tone(episode.reward)} data-testid="sum">${episode.reward === null ? "none" : number(episode.reward)}</dd></div></dl></header>
-    ${entry === null ? "" : entry === undefined ? html`<p class="note">${at > episode.steps ? "This episode has no such step." : ""}</p>` : html`<${Entry} entry=${entry} at=${at} schema=${schema} />`}
+    ${entry === null ? "" : entry === undefined ? html`<p class="note">${at > episode.steps ? "This episode has no such step." : ""}</p>` : html`<${Entry} entry=${entry} at=${at} environment=${episode.environment} schema=${schema} />`}
     <${Beside} id=${id} fact=${fact} components=${components} />
   </section>`;
 }

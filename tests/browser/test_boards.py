@@ -1,0 +1,93 @@
+"""Boards of the catalog: while they are played, followed, and on record at a server and in the viewer."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.environments.common import Add, CounterEnvironment, Total
+from tests.support.servers import RunningServer, eventually
+from tests.support.web_pages import PlayPage
+
+from openenv import traces
+from openenv.auto.discovery import find_environment
+from openenv.core.env_server.app import create_fastapi_app
+from openenv.viewer import viewer_app
+
+_BOARD = 'iframe[title="The environment\'s own view"]'
+
+
+def cells(page: Any) -> list[str]:
+    """Return the cells of the board that is shown, once it is there: their texts, marks and classes."""
+    frame = page.frame_locator(_BOARD)
+    frame.locator("td").first.wait_for()
+    written: list[str] = frame.locator("td").evaluate_all(
+        "all => all.map(cell => cell.innerText + (cell.dataset.mark ?? '') + cell.className)"
+    )
+    return written
+
+
+@pytest.mark.parametrize(("name", "count"), [("catch", 50), ("2048", 16), ("sudoku", 81), ("wordle", 30)])
+def test_a_board_is_a_board_wherever_an_episode_is_shown(
+    browser: Any, name: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "traces.db"
+    monkeypatch.setenv("OPENENV_TRACES", str(file))
+    package = find_environment(name)
+    player = package.make_player(3)
+    assert player is not None
+    with RunningServer(package.app()) as server:
+        played = PlayPage(browser, server)
+        played.reset(seed=3)
+        first = cells(played.page)
+        followed = PlayPage(browser, server, "/web/live")
+        followed.page.click("[data-testid=session] a")
+        followed.page.wait_for_selector("[data-testid=status][data-status=open]")
+        action = player(package.observation_class().model_validate(played.observation))
+        played.step(action.model_dump(mode="json", exclude_unset=True))
+        eventually(lambda: cells(played.page) != first, "the board after the step is shown")
+        board = cells(played.page)
+        assert len(board) == count
+        eventually(lambda: cells(followed.page) == board, "the follower has the same board")
+        played.assert_accessible()
+        followed.assert_accessible()
+        eventually(lambda: _steps(file) == 1, "the step is on record")
+        recorded = PlayPage(browser, server, "/web/traces?episode=1-1#step-1")
+        eventually(lambda: cells(recorded.page) == board, "the board is shown on record")
+        for visit in (played, followed, recorded):
+            visit.close()
+    with RunningServer(viewer_app(file)) as server:
+        recorded = PlayPage(browser, server, "/web/traces?episode=1-1#step-1", color_scheme="dark")
+        eventually(lambda: cells(recorded.page) == board, "the viewer shows it, which has no environment")
+        recorded.assert_accessible()
+        recorded.close()
+
+
+class FailingEnvironment(CounterEnvironment):
+    """Shows the first observation only."""
+
+    @staticmethod
+    def render_web(observation: dict[str, Any]) -> str:
+        if observation["total"] > 0:
+            raise KeyError("colour")
+        return "<table><td>none</td></table>"
+
+
+def test_a_view_that_fails_is_said_beside_the_fields(browser: Any, tmp_path: Path) -> None:
+    file = tmp_path / "traces.db"
+    with RunningServer(create_fastapi_app(FailingEnvironment, Add, Total, traces=str(file))) as server:
+        visit = PlayPage(browser, server)
+        visit.reset()
+        assert cells(visit.page) == ["none"]
+        visit.step({"amount": 2})
+        visit.page.wait_for_selector(".note:has-text('could not render this')")
+        visit.close()
+        eventually(lambda: _steps(file) == 1, "the step is on record")
+        visit = PlayPage(browser, server, "/web/traces?episode=1-1#step-1")
+        visit.page.wait_for_selector(".note:has-text(\"could not render this: KeyError: 'colour'\")")
+        assert "Total\n2" in visit.text("observation")
+        visit.close()
+
+
+def _steps(file: Path) -> int:
+    with traces.open(file) as opened:
+        return sum(episode.steps for episode in opened.episodes())
