@@ -12,7 +12,7 @@ def installed_renderer(environment: str) -> Renderer | None:
     """Return what shows an observation of an installed environment; ``None`` where that is not installed, or has none.
 
     A record is often a stranger's: the name in it is compared with those of the installed environments, and is never
-    taken for a path or an address.
+    read as a path or an address.
     """
     key = environment_key(environment)
     package = next((package for package in list_environments() if environment_key(package.name) == key), None)

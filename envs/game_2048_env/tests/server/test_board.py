@@ -1,6 +1,6 @@
 import re
 
-from game_2048_env.server.board import drawn, in_words
+from game_2048_env.server.board import as_html, drawn, in_words
 
 BOARD = [[2, 0, 0, 4], [0, 128, 0, 0], [0, 0, 1024, 0], [0, 0, 0, 2048]]
 
@@ -30,3 +30,11 @@ def test_the_picture_has_a_colour_for_each_tile_and_straight_columns() -> None:
     assert plain[0] == "  2     .     .     4   "
     assert {len(row) for row in plain[:4]} == {24}
     assert plain[4:] == ["Score: 8. Moves: up"]
+
+
+def test_the_board_of_the_page_has_a_square_for_each_tile_and_says_how_the_game_stands() -> None:
+    board = as_html({"board": BOARD, "score": 12, "legal_moves": ["up"]})
+    assert re.findall(r"%\)\">(\d+)</td>", board) == ["2", "4", "128", "1024", "2048"]
+    assert board.count("<td></td>") == 11
+    assert "Score: 12. Moves: up" in board
+    assert "There is a tile 2048: won." in as_html({"board": BOARD, "score": 12, "legal_moves": []})

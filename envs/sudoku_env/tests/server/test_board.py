@@ -1,6 +1,8 @@
+import re
+
 from sudoku_env.game import Game
 from sudoku_env.puzzles import make_puzzle
-from sudoku_env.server.board import coloured, in_words
+from sudoku_env.server.board import as_html, coloured, in_words
 
 GRID = """\
    C1 C2 C3  C4 C5 C6  C7 C8 C9
@@ -61,3 +63,11 @@ def test_a_terminal_shows_clues_bold_and_other_digits_green() -> None:
     playing.play(2, 5)
     assert coloured(playing).count("\x1b[32m5\x1b[0m") == 1
     assert coloured(playing).count("\x1b[1m") == 36
+
+
+def test_the_grid_of_the_page_has_a_cell_for_each_digit_and_what_came_of_the_last_move() -> None:
+    rows = ["2..6.819."] * 9
+    grid = as_html({"board": rows, "message": "Right: <2>.", "moves_left": 70})
+    assert re.findall(r"<td>(\d?)</td>", grid) == ["" if cell == "." else cell for row in rows for cell in row]
+    assert "Right: &lt;2&gt;." in grid
+    assert "70 moves left." in grid

@@ -1,7 +1,7 @@
 import re
 
 from wordle_env.rules import Game
-from wordle_env.server.board import coloured, in_words
+from wordle_env.server.board import as_html, coloured, in_words
 
 
 def test_the_task_is_told_before_the_first_guess() -> None:
@@ -37,3 +37,19 @@ def test_the_coloured_board_has_a_colour_for_each_mark_and_a_row_for_each_guess(
     assert board.count("\n _ ") == 5
     assert board.count("\x1b[0m") == 5
     assert "mouse" not in board.lower()
+
+
+def test_the_board_of_the_page_has_a_cell_for_each_letter_and_says_how_the_game_ended() -> None:
+    observation = {
+        "word_length": 5,
+        "guesses_left": 4,
+        "guesses": ["STARE", "<b>IT"],
+        "feedbacks": ["🟨⬛⬛⬛🟩", "⬛⬛⬛⬛⬛"],
+        "target_word": None,
+    }
+    board = as_html(observation)
+    assert re.findall(r'data-mark="(.)">([^<]+)</td>', board)[:5] == list(zip("🟨⬛⬛⬛🟩", "STARE", strict=True))
+    assert (board.count("<tr>"), board.count("<td></td>"), "&lt;</td>" in board) == (6, 20, True)
+    assert "<p></p>" in board
+    assert "Solved: STARE" in as_html({**observation, "target_word": "STARE"})
+    assert "The word was MOUSE" in as_html({**observation, "target_word": "MOUSE"})

@@ -102,6 +102,7 @@ def test_what_the_server_has_for_the_page(http: TestClient) -> None:
         "results": False,
         "compare": [],
         "beside": False,
+        "views": False,
     }
     production = TestClient(create_app(CounterEnvironment, Add, Total, "counter", mode="production"))
     assert production.get("/web/config").json() == {
@@ -115,6 +116,7 @@ def test_what_the_server_has_for_the_page(http: TestClient) -> None:
         "results": False,
         "compare": [],
         "beside": False,
+        "views": False,
     }
 
 

@@ -1,8 +1,10 @@
 """What an environment shows of an observation: asked for on v1, in this process and in another."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 from tests.support.environments.common import Add, CounterEnvironment, Total
 from tests.support.servers import RunningServer, V1Wire
@@ -65,3 +67,48 @@ def test_an_observation_has_to_be_an_object(wire: V1Wire) -> None:
     session = wire.open()
     message = {**wire.message("render", session), "data": {"observation": "x"}}
     assert wire.ask(message)["data"]["code"] == "VALIDATION_ERROR"
+
+
+class StaticEnvironment(CounterEnvironment):
+    """Shows its total without an instance; some totals fail, each in its way."""
+
+    @staticmethod
+    def render_web(observation: dict[str, Any]) -> Any:
+        total = observation["total"]
+        return {7: 7, 8: None}.get(total, f"<b>{total}</b>")
+
+
+def post(server: RunningServer, body: Any, environment: str = "StaticEnvironment") -> httpx.Response:
+    content = body if isinstance(body, bytes) else json.dumps({"environment": environment, "observation": body})
+    return httpx.post(f"{server.url}/web/view", content=content, timeout=60)
+
+
+class TestAlone:
+    """Without a session, by a static method."""
+
+    def test_an_observation_is_shown(self) -> None:
+        with RunningServer(create_fastapi_app(StaticEnvironment, Add, Total)) as server:
+            assert httpx.get(f"{server.url}/web/config").json()["views"] is True
+            assert post(server, {"total": 2}).json() == {"html": "<b>2</b>"}
+            assert post(server, {"total": 8}).json() == {"html": None}
+            assert post(server, {"total": 2}, environment="another").json() == {"html": None}
+            assert server.sessions.active_sessions == 0
+
+    def test_what_fails_is_said(self) -> None:
+        with RunningServer(create_fastapi_app(StaticEnvironment, Add, Total)) as server:
+            assert "KeyError" in post(server, {}).json()["problem"]
+            assert "Expected render_web() to return HTML" in post(server, {"total": 7}).json()["problem"]
+            assert post(server, b"{").status_code == 422
+            assert post(server, b'{"observation": {}}').status_code == 422
+            assert post(server, {"total": "x" * 5_000_000}).status_code == 413
+
+    @pytest.mark.parametrize(
+        ("environment", "isolation"),
+        [(ShowingEnvironment, "none"), (CounterEnvironment, "none"), (StaticEnvironment, "process")],
+    )
+    def test_there_is_no_such_route_where_an_instance_or_a_process_would_be_needed(
+        self, environment: Any, isolation: Any
+    ) -> None:
+        with RunningServer(create_fastapi_app(environment, Add, Total, isolation=isolation)) as server:
+            assert httpx.get(f"{server.url}/web/config").json()["views"] is False
+            assert post(server, {"total": 2}).status_code in (404, 405)

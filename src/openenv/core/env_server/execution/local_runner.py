@@ -297,6 +297,32 @@ class LocalRunner:
         return self._executor.run(function, *args, **values)
 
 
+async def render_alone(
+    renderer_of: Callable[[], Callable[[dict[str, Any]], Any] | None], observation: dict[str, Any], timeout_s: float
+) -> WebView:
+    """Call a ``render_web`` that needs no instance, in a thread.
+
+    Args:
+        renderer_of: Returns it; ``None`` for none. Called in the thread, too.
+        observation: The observation as JSON.
+        timeout_s: Time limit in seconds.
+
+    Raises:
+        RequestError: It raised, returned something else, or took too long.
+    """
+    view: WebView = await _answered(
+        None, "render_web", timeout_s, asyncio.to_thread, _draw_alone, renderer_of, observation
+    )
+    return view
+
+
+def _draw_alone(
+    renderer_of: Callable[[], Callable[[dict[str, Any]], Any] | None], observation: dict[str, Any]
+) -> WebView:
+    renderer = renderer_of()
+    return web_view_of(None if renderer is None else renderer(observation), None, None)
+
+
 async def _scored(scored: ScoredStep, result: Awaitable[Any]) -> Any:
     try:
         return scored.outcome(await result)

@@ -1,22 +1,23 @@
 """HTML of an observation without its session: of an environment whose ``render_web`` is a static method."""
 
 import inspect
-import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-logger = logging.getLogger(__name__)
+from openenv.core.env_server.execution.local_runner import render_alone
+from openenv.core.exceptions import RequestError
 
 Renderer = Callable[[dict[str, Any]], Any]
 
 _PATH = "/web/view"
 _MOST_BYTES = 4 * 1024 * 1024
+_TIMEOUT_S = 10.0
 
 
 class _ViewRequest(BaseModel):
@@ -60,18 +61,12 @@ class _View:
             if len(body) > _MOST_BYTES:
                 return JSONResponse({"detail": f"Expected at most {_MOST_BYTES} bytes."}, 413)
         try:
-            asked = _ViewRequest.model_validate_json(body)
+            wanted = _ViewRequest.model_validate_json(body)
         except ValidationError as error:
             return JSONResponse({"detail": str(error)}, 422)
-        return JSONResponse(await run_in_threadpool(self._render, asked))
-
-    def _render(self, asked: _ViewRequest) -> dict[str, Any]:
         try:
-            renderer = self._renderer_of(asked.environment)
-            html = None if renderer is None else renderer(asked.observation)
-        except Exception as error:  # of the environment's own code, as in a step
-            logger.warning("render_web of %s failed", asked.environment, exc_info=True)
-            return {"problem": f"{type(error).__name__}: {error}"}
-        if html is not None and not isinstance(html, str):
-            return {"problem": f"Expected render_web() to return HTML or None, got {type(html).__name__}."}
-        return {"html": html}
+            renderer_of = partial(self._renderer_of, wanted.environment)
+            view = await render_alone(renderer_of, wanted.observation, _TIMEOUT_S)
+        except RequestError as error:
+            return JSONResponse({"problem": error.message})
+        return JSONResponse({"html": view.html})
