@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any, Generic, Literal, TypeVar
 
 import pytest
-from pydantic import BaseModel, Field, ValidationError, computed_field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, computed_field
 from tests.conftest import Serve
 from tests.support.environments.common import (
     Add,
@@ -28,6 +28,60 @@ from openenv.core.exceptions import ConfigurationError, InvalidAnswerError, Requ
 
 class CounterEnv(TypedEnvClient[Add, Total, State]):
     """A session with a counter."""
+
+
+class Workbench(Observation):
+    tools: list[str]
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def count(self) -> int:
+        return len(self.tools)
+
+
+class Drawer(Observation):
+    model_config = ConfigDict(extra="allow")
+    tools: dict[str, int]
+
+
+class LastCall(Observation):
+    model_config = ConfigDict(extra="allow")
+    tool_name: str | None
+
+
+class Repair(Observation):
+    tool_name: str
+    error: str
+    text: str
+
+    @computed_field(alias="short")  # type: ignore[prop-decorator]
+    @property
+    def beginning(self) -> str:
+        return self.text[:1]
+
+
+class Shelf(Observation):
+    model_config = ConfigDict(extra="allow")
+
+
+class Named(Observation):
+    model_config = ConfigDict(serialize_by_alias=True)
+    name: str = Field(alias="tool_name")
+    result: int
+
+
+OF_TOOLS_BY_NAME = (
+    Workbench(tools=["saw"]),
+    Drawer(tools={"saw": 1}, width=3),
+    LastCall(tool_name="saw", result=3),
+    LastCall(tool_name=None, colour="red"),
+    Repair(tool_name="saw", error="blunt", text="sharpen"),
+    Shelf(tools=["saw", "file"]),
+    Shelf(tools=[{"name": "saw", "price": 3}]),
+    Shelf(tools=[], width=3),
+    Shelf(tool_name="saw", height=3),
+    Named(tool_name="saw", result=3),
+)
 
 
 class TestClientFor:
@@ -196,6 +250,26 @@ class TestClientFor:
         server = serve(ComputedEnvironment, Add, Computed, max_concurrent_envs=1)
         with client_for(ComputedEnvironment)(base_url=server.url).sync() as client:
             assert client.reset().observation.double == 4
+
+    @pytest.mark.parametrize("shown", OF_TOOLS_BY_NAME, ids=lambda shown: type(shown).__name__)
+    def test_an_observation_of_its_own_whose_fields_are_named_as_those_of_tools(
+        self, serve: Serve, shown: Observation
+    ) -> None:
+        class WorkshopEnvironment(Environment[Add, type(shown), State]):  # type: ignore[misc]
+            def reset(self) -> Observation:
+                return shown
+
+            def step(self, action: Add) -> Observation:
+                return shown
+
+            @property
+            def state(self) -> State:
+                return State()
+
+        server = serve(WorkshopEnvironment, Add, type(shown), max_concurrent_envs=1)
+        with client_for(WorkshopEnvironment)(base_url=server.url).sync() as client:
+            client.reset()
+            assert client.step(Add(amount=1)).observation == shown
 
     def test_an_answer_that_does_not_fit_the_classes_is_a_typed_error(self, serve: Serve) -> None:
         class Strict(Observation):

@@ -6,7 +6,7 @@ a connection is lost holds for them.
 """
 
 import logging
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -260,10 +260,8 @@ def _listed(response: JsonRpcResponse) -> list[ListedTool]:
     return [_read_tool(one) for one in listed]
 
 
-def _with_snake_case(tools: Any) -> Any:
+def _with_snake_case(tools: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Rename the schemas of listed tools that have MCP's name for it, as those of some servers do."""
-    if not isinstance(tools, list) or not all(isinstance(tool, dict) for tool in tools):
-        return tools  # which the class refuses
     return [{_SNAKE_CASE.get(name, name): value for name, value in tool.items()} for tool in tools]
 
 
