@@ -41,9 +41,15 @@ def wait_for(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         **kwargs: Passed on.
     """
     if in_event_loop():
-        return background_loop().run(_awaited(function, args, kwargs))
+        return background_loop().run(awaited(function, *args, **kwargs))
     result = function(*args, **kwargs)
     return background_loop().run(result) if iscoroutine(result) else result
+
+
+async def awaited(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Call a client's method in the running loop, and await what it gives where that is a coroutine."""
+    result = function(*args, **kwargs)
+    return await result if iscoroutine(result) else result
 
 
 def run_async_safely(coro: Coroutine[Any, Any, ResultT]) -> ResultT:
@@ -109,11 +115,6 @@ class _Start(Generic[ResultT]):
             has_started = self._has_started
         if has_started:
             Thread(target=self._stop, name="openenv-stop").start()
-
-
-async def _awaited(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    result = function(*args, **kwargs)
-    return await result if iscoroutine(result) else result
 
 
 def blocks_outside_loop(

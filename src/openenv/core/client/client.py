@@ -16,6 +16,7 @@ from pydantic_core import to_json
 from openenv.core.addresses import reachable_url, socket_url
 from openenv.core.client.blocking import (
     LoopLock,
+    awaited,
     background_loop,
     blocks_outside_loop,
     in_event_loop,
@@ -30,13 +31,24 @@ from openenv.core.client.server_api import fetch_schemas, fetch_tasks
 from openenv.core.client.sync import SyncEnvClient
 from openenv.core.client.transport.connection import Endpoint
 from openenv.core.client.transport.pool import open_session
-from openenv.core.client.transport.session import RESET, ClientSession, given_up, read_answer, session_here, timed_out
+from openenv.core.client.transport.raw_socket import close_raw, exchange_raw
+from openenv.core.client.transport.session import (
+    RESET,
+    ClientSession,
+    given_up,
+    no_fork,
+    read_answer,
+    session_here,
+    timed_out,
+)
 from openenv.core.client.transport.waiter import ThreadWaiter
 from openenv.core.client.vector import VectorEnv
 from openenv.core.exceptions import (
     ConfigurationError,
     ConnectionFailedError,
+    ConnectionLostError,
     RequestNotSentError,
+    ResponseTimeoutError,
 )
 from openenv.core.plain_values import plain_value
 from openenv.core.providers.base import Provider, RuntimeProvider
@@ -115,8 +127,9 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
             ASCII characters, the time to wait is below 0, or there is no NumPy for ``arrays``.
     """
 
-    # Scripts are about that look here for the bare socket, to raise its limit of a megabyte. Ours has none to raise.
-    _ws: None = None
+    # The bare socket that a subclass has opened in a ``connect`` of its own, as those of the public project do: its
+    # session is the client's then. Scripts look here, too, to raise a limit of a megabyte, which ours does not have.
+    _ws: Any = None
     _made_with: tuple[tuple[Any, ...], dict[str, Any]]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
@@ -232,7 +245,8 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
                 answer only.
             ServerUnauthorizedError: The server asks for a token, or for another one.
         """
-        await self._ensure_session()
+        if self._ws is None:
+            await self._ensure_session()
         return self
 
     @blocks_outside_loop
@@ -240,8 +254,11 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         """End the session. The next call opens a new one."""
         self._endings += 1
         session, self._client_session = self._client_session, None
+        socket, self._ws = self._ws, None
         if session is not None:
             await session.close()
+        if socket is not None:
+            await close_raw(socket)
 
     @blocks_outside_loop
     async def close(self) -> None:
@@ -262,7 +279,8 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
     @blocks_outside_loop
     async def new_session(self) -> Self:
         """Open a further session on the same server; it is closed with this one."""
-        await self._ensure_session()
+        if self._ws is None:
+            await self._ensure_session()
         child = self._child()
         try:
             await child._ensure_session()
@@ -296,6 +314,8 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         """
         if count < 1:
             raise ConfigurationError(f"Expected at least 1 session, got {count}.")
+        if self._ws is not None:
+            raise no_fork()
         session = await self._ensure_session()
         return [self._forked_child(forked) for forked in await session.fork(count, self._message_timeout_s)]
 
@@ -485,14 +505,14 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
 
     async def __aenter__(self) -> Self:
         """Connect."""
-        await self.connect()  # which a subclass may have extended
+        await awaited(self.connect)  # which a subclass may have extended, or replaced by one that blocks
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Close."""
-        await self.close()
+        await awaited(self.close)
 
     def __enter__(self) -> Self:
         """Connect, blocking."""
@@ -516,6 +536,8 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
     async def _exchange_async(
         self, kind: bytes, data: bytes | None, expected: str, parse: Callable[[dict[str, Any]], ResultT]
     ) -> ResultT:
+        if self._ws is not None:
+            return read_answer(None, await self._exchange_raw(kind, data), expected, parse)
         session = self._session_here() or await self._ensure_session(kind)
         try:
             message = await session.exchange(kind, data, self._message_timeout_s)
@@ -526,9 +548,20 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
             message = await session.exchange(kind, data, self._message_timeout_s)
         return read_answer(session, message, expected, parse)
 
+    async def _exchange_raw(self, kind: bytes, data: bytes | None) -> Any:
+        """Send a request over the socket that a subclass has opened; one that gives no answer is let go."""
+        socket = self._ws
+        try:
+            return await exchange_raw(socket, kind, data, self._message_timeout_s)
+        except (ConnectionLostError, ResponseTimeoutError, asyncio.CancelledError):
+            self._ws = None
+            raise
+
     def _exchange_blocking(
         self, kind: bytes, data: bytes | None, expected: str, parse: Callable[[dict[str, Any]], ResultT]
     ) -> ResultT:
+        if self._ws is not None:
+            return background_loop().run(self._exchange_async(kind, data, expected, parse))
         try:
             session, message = self._request_blocking(kind, data)
         except RequestNotSentError:
