@@ -1,14 +1,15 @@
 """Blocking use of clients, and the one rule for when a call blocks.
 
-A client's methods block where no event loop runs and return an awaitable inside a running one.
+A client's methods block where no event loop runs and return an awaitable inside a running one. What a
+blocking call returns may be awaited, too, where it is a client, a vector, the result of a reset or a step, or nothing.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
 from functools import wraps
 from inspect import iscoroutine
 from threading import Lock, Thread
-from typing import Any, Generic, ParamSpec, TypeVar, cast
+from typing import Any, Generic, NoReturn, ParamSpec, Self, TypeVar, cast
 
 from openenv.core.background_loop import BackgroundLoop as BackgroundLoop
 from openenv.core.background_loop import background_loop as background_loop
@@ -16,6 +17,48 @@ from openenv.core.background_loop import in_event_loop as in_event_loop
 
 ResultT = TypeVar("ResultT")
 P = ParamSpec("P")
+
+
+class Done:
+    """Result of a call that has blocked, which may be awaited all the same.
+
+    ``asyncio.run(client.reset())`` calls the method where no event loop runs, and hands on what that returns.
+    """
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[Any, Any, Self]:
+        """Return itself."""
+        yield from ()
+        return self
+
+    def __next__(self) -> NoReturn:
+        """End as a coroutine does: a task calls this, which needs no public ``send`` then."""
+        raise StopIteration(self)
+
+
+Coroutine.register(Done)
+
+
+class Nothing(Done):
+    """Result of a call that has blocked and returns nothing, in place of ``None``."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        """Say that it is done."""
+        return "<done>"
+
+    def __bool__(self) -> bool:
+        """Be false, as ``None`` is."""
+        return False
+
+    def __next__(self) -> NoReturn:
+        """End as a coroutine without a result does."""
+        raise StopIteration
+
+
+_NOTHING = Nothing()
 
 
 class LoopLock:
@@ -132,12 +175,14 @@ def blocks_outside_loop(
         ...     async def write(self, text: str) -> None:
         ...         await self.step({"text": text})
     """
+    returns_nothing = method.__annotations__.get("return", ...) in (None, "None")
 
     @wraps(method)
     def call(*args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, ResultT]:
         coroutine = method(*args, **kwargs)
         if in_event_loop():
             return coroutine
-        return cast("Coroutine[Any, Any, ResultT]", background_loop().run(coroutine))
+        result = background_loop().run(coroutine)
+        return cast("Coroutine[Any, Any, ResultT]", _NOTHING if returns_nothing and result is None else result)
 
     return call

@@ -15,6 +15,7 @@ from pydantic_core import to_json
 
 from openenv.core.addresses import reachable_url, socket_url
 from openenv.core.client.blocking import (
+    Done,
     LoopLock,
     awaited,
     background_loop,
@@ -82,7 +83,7 @@ _OF_EVERY_CLIENT = frozenset(
 )
 
 
-class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
+class EnvClient(Bootstrapping, Done, ABC, Generic[ActT, ObsT, StateT]):
     """A session with an environment's server.
 
     Every method is a coroutine inside a running event loop::

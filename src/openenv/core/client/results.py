@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from openenv.core.client.blocking import Done
 from openenv.core.wire.results import REWARD_SIGNALS, REWARD_WEIGHTS, STEP_REWARDS
 
 ActT = TypeVar("ActT")
@@ -12,8 +13,10 @@ StateT = TypeVar("StateT")
 
 
 @dataclass
-class StepResult(Generic[ObsT]):
+class StepResult(Done, Generic[ObsT]):
     """An observation with its reward and done flag.
+
+    It may be awaited, which gives itself: ``asyncio.run(client.reset())`` is as good as ``client.reset()``.
 
     Attributes:
         observation: What the environment shows.
@@ -26,6 +29,10 @@ class StepResult(Generic[ObsT]):
     reward: float | None = None
     done: bool = False
     metadata: dict[str, Any] | None = None
+
+    def __hash__(self) -> int:
+        """Hash it, for ``asyncio.gather`` of results that are there already."""
+        return hash((self.reward, self.done))
 
     @property
     def reward_components(self) -> dict[str, float]:

@@ -9,7 +9,7 @@ from typing import Any, Generic, Self, TypeAlias
 
 from pydantic_core import to_json
 
-from openenv.core.client.blocking import LoopLock, background_loop
+from openenv.core.client.blocking import Done, LoopLock, background_loop
 from openenv.core.client.formats import WireFormat
 from openenv.core.client.results import ActT, ObsT, StateT, StepResult
 from openenv.core.client.transport.connection import Endpoint
@@ -416,7 +416,7 @@ class _SlotWaiter(Generic[ObsT]):
         self._batch.arrived()
 
 
-class SyncVectorEnv(Generic[ActT, ObsT, StateT]):
+class SyncVectorEnv(Done, Generic[ActT, ObsT, StateT]):
     """A vector whose methods block; made by ``SyncEnvClient.vector``.
 
     Args:

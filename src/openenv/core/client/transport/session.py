@@ -297,7 +297,8 @@ def session_here(session: ClientSession | None, user: str) -> ClientSession | No
     way = "sync" if session.connection.loop is background_loop().loop else "async"
     raise ClientModeError(
         f"{user} is already being used in {way} mode. "
-        "Create a separate client instance when mixing sync and async code."
+        "Create a separate client instance when mixing sync and async code. Calls outside an event loop block, as "
+        "those of client.sync() do; for asyncio.run(), await all calls of a client in one async function."
     )
 
 
