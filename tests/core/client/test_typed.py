@@ -1,5 +1,6 @@
 """Clients made from an environment's classes."""
 
+from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from typing import Any, Generic, Literal, TypeVar
@@ -20,6 +21,8 @@ from tests.support.environments.common import (
 )
 from tests.support.servers import RunningServer
 
+from openenv.core.client.client import EnvClient
+from openenv.core.client.results import StepResult
 from openenv.core.client.typed import TypedEnvClient, client_for
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, Observation, State
@@ -28,6 +31,16 @@ from openenv.core.exceptions import ConfigurationError, InvalidAnswerError, Requ
 
 class CounterEnv(TypedEnvClient[Add, Total, State]):
     """A session with a counter."""
+
+
+@dataclass
+class PlainDataclass:
+    amount: int
+
+
+@dataclass
+class DecoratedAction(Action):
+    amount: int
 
 
 class Workbench(Observation):
@@ -348,6 +361,35 @@ class TestTypedEnvClient:
             "amount": 1,
             "metadata": {"x": 1},
         }
+
+    def test_two_parameters_as_in_0_1(self, counter_server: RunningServer) -> None:
+        class Counting(TypedEnvClient[Add, Total]):
+            """Leaves the state out."""
+
+        class ByHand(EnvClient[Add, Total]):
+            """Does the same by hand, as clients of 0.1 did."""
+
+            def _step_payload(self, action: Add) -> dict[str, Any]:
+                return {"amount": action.amount}
+
+            def _parse_result(self, payload: dict[str, Any]) -> StepResult[Total]:
+                return StepResult(Total(**payload["observation"]), payload["reward"], payload["done"])
+
+            def _parse_state(self, payload: dict[str, Any]) -> State:
+                return State(**payload)
+
+        for client_class in (Counting, ByHand):
+            with client_class(base_url=counter_server.url).sync() as client:
+                assert client.reset().observation == Total(total=0)
+                assert client.step(Add(amount=2)).observation.total == 2
+                assert client.state() == State(step_count=1)
+
+    @pytest.mark.parametrize("model", [PlainDataclass, DecoratedAction])
+    def test_a_dataclass_says_what_to_change(self, model: Any) -> None:
+        with pytest.raises(ConfigurationError, match="leave @dataclass out and derive it from Action"):
+
+            class Old(TypedEnvClient[model, Total, State]):
+                """Has actions of 0.1."""
 
     def test_parameters_that_are_no_models(self) -> None:
         with pytest.raises(ConfigurationError, match="Expected Wrong to name three pydantic models"):

@@ -2,14 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
+
+from typing_extensions import TypeVar
 
 from openenv.core.client.blocking import Done
 from openenv.core.wire.results import REWARD_SIGNALS, REWARD_WEIGHTS, STEP_REWARDS
+from openenv.core.wire.types import State
 
 ActT = TypeVar("ActT")
 ObsT = TypeVar("ObsT")
-StateT = TypeVar("StateT")
+StateT = TypeVar("StateT", default=State)  # clients of 0.1 name two classes
 
 
 @dataclass
