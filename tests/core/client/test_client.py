@@ -1,7 +1,9 @@
 """The client: the rule for when a call blocks, what is lost and what is not, providers, and its addresses."""
 
 import asyncio
+import copy
 import gc
+import pickle
 import socket
 import threading
 import time
@@ -109,6 +111,17 @@ class TestRule:
         asyncio.run(client.reset())
         with pytest.raises(ClientModeError, match=r"client\.sync\(\).*one async function"):
             asyncio.run(later())
+        client.close()
+
+    def test_a_client_is_pickled_before_its_first_use_and_says_so_afterwards(
+        self, counter_server: RunningServer
+    ) -> None:
+        client: Any = pickle.loads(pickle.dumps(GenericEnvClient(base_url=counter_server.url)))
+        assert total(client.reset()) == 0
+        for used in (client, client.sync(), client.vector(1)):
+            for copied in (pickle.dumps, copy.deepcopy):
+                with pytest.raises(TypeError, match=r"was used.*make one in the other process"):
+                    copied(used)
         client.close()
 
     def test_calls_made_outside_of_a_loop_are_gathered(self, counter_server: RunningServer) -> None:

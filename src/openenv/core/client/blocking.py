@@ -67,6 +67,11 @@ class LoopLock:
     def __init__(self) -> None:
         self._of_loop: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
 
+    @property
+    def used(self) -> bool:
+        """Whether it was used in any loop."""
+        return self._of_loop is not None
+
     def here(self) -> asyncio.Lock:
         """Return the lock for the running loop."""
         loop = asyncio.get_running_loop()

@@ -8,12 +8,13 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from importlib.util import find_spec
+from ssl import SSLContext, SSLError, create_default_context
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, cast
 
 from pydantic_core import to_json
 
-from openenv.core.addresses import reachable_url, socket_url
+from openenv.core.addresses import reachable_url, server_address, socket_url
 from openenv.core.client.blocking import (
     Done,
     LoopLock,
@@ -79,7 +80,7 @@ _OF_EVERY_CLIENT = frozenset(
         "_has_provider_headers",
     }
     | {"_made_with", "_max_message_bytes", "_message_timeout_s", "_mode", "_own_headers", "_own_token", "_parent"}
-    | {"_ping_interval_s", "_ping_timeout_s", "_provider", "_vectors"}
+    | {"_ping_interval_s", "_ping_timeout_s", "_provider", "_ssl", "_vectors"}
 )
 
 
@@ -106,7 +107,8 @@ class EnvClient(Bootstrapping, Done, ABC, Generic[ActT, ObsT, StateT]):
     from the classes.
 
     Args:
-        base_url: Address of the server: ``http://``, ``https://``, ``ws://``, ``wss://`` or a bare host.
+        base_url: Address of the server: ``http://``, ``https://``, ``ws://``, ``wss://`` or a bare host; or of its
+            socket or page, ``.../ws`` or ``.../web``. A query goes with each request.
         connect_timeout_s: Seconds that connecting may take.
         message_timeout_s: Seconds that an answer may take; ``None`` for no limit.
         max_message_size_mb: Longest answer that is accepted, in MiB.
@@ -119,13 +121,16 @@ class EnvClient(Bootstrapping, Done, ABC, Generic[ActT, ObsT, StateT]):
             ``Authorization: Bearer``, or as ``X-API-Key`` where ``headers``, or the provider's,
             have an ``Authorization`` for a proxy.
         capacity_wait_s: Seconds to wait in line for a session where every place is taken; on v1 of the wire only.
+        ssl: Certificates to trust of a server at ``https://`` or ``wss://``: a context, or the path of a file in PEM;
+            by default those of the system.
         arrays: Whether fields that the server declares as arrays or files come as arrays of NumPy, which can't be
             written to, and as ``bytes``. Otherwise, and from a server that has no binary frames, they come as nested
             lists and base64. The classes of a ``TypedEnvClient`` say it for themselves.
 
     Raises:
         ConfigurationError: There is neither an address nor a provider, no such mode, the token has other than visible
-            ASCII characters, the time to wait is below 0, or there is no NumPy for ``arrays``.
+            ASCII characters, the time to wait is below 0, there is no NumPy for ``arrays``, or ``ssl`` has no
+            certificates.
     """
 
     # The bare socket that a subclass has opened in a ``connect`` of its own, as those of the public project do: its
@@ -153,7 +158,12 @@ class EnvClient(Bootstrapping, Done, ABC, Generic[ActT, ObsT, StateT]):
         token: str | None = None,
         capacity_wait_s: float = 0.0,
         arrays: bool = False,
+        ssl: SSLContext | str | os.PathLike[str] | None = None,
     ) -> None:
+        """Make a client, which connects on its first use.
+
+        The class has all arguments; ``mode`` is ``simulation`` or ``production``.
+        """
         if base_url is None and provider is None:
             raise ConfigurationError("A client requires either base_url or provider (starts a server), got neither.")
         if not 0 <= capacity_wait_s < math.inf:
@@ -161,7 +171,8 @@ class EnvClient(Bootstrapping, Done, ABC, Generic[ActT, ObsT, StateT]):
         if arrays and find_spec("numpy") is None:
             raise ConfigurationError("arrays=True needs NumPy, and it is not installed: pip install numpy")
         self._arrays = arrays
-        self._base_url = None if base_url is None else reachable_url(base_url.rstrip("/"))
+        self._ssl = _ssl_context(ssl)
+        self._base_url = None if base_url is None else reachable_url(server_address(base_url))
         self._connect_timeout_s = connect_timeout_s
         self._message_timeout_s = message_timeout_s
         self._max_message_bytes = int(max_message_size_mb * 1024 * 1024)
@@ -196,6 +207,19 @@ class EnvClient(Bootstrapping, Done, ABC, Generic[ActT, ObsT, StateT]):
     @abstractmethod
     def _parse_state(self, payload: dict[str, Any]) -> StateT:
         """Make a state from its fields."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Refuse to be pickled or copied with what belongs to this process.
+
+        Raises:
+            TypeError: The client was used.
+        """
+        if self._connecting.used or self._ws is not None:
+            raise TypeError(
+                f"This {type(self).__name__} was used, and its session can't be pickled or copied. Pickle a client "
+                f"before its first use, or make one in the other process, as in {type(self).__name__}(base_url=...)."
+            )
+        return vars(self)
 
     @property
     def base_url(self) -> str | None:
@@ -408,7 +432,7 @@ class EnvClient(Bootstrapping, Done, ABC, Generic[ActT, ObsT, StateT]):
         await self._started()
         assert self._base_url is not None
         timeout_s = None if self._message_timeout_s is None else self._connect_timeout_s + self._message_timeout_s
-        return await asyncio.to_thread(fetch_schemas, self._base_url, self._headers, timeout_s)
+        return await asyncio.to_thread(fetch_schemas, self._base_url, self._headers, timeout_s, self._ssl)
 
     @blocks_outside_loop
     async def tasks(self, split: str = "train") -> list[dict[str, Any]]:
@@ -433,7 +457,7 @@ class EnvClient(Bootstrapping, Done, ABC, Generic[ActT, ObsT, StateT]):
         """
         await self._started()
         assert self._base_url is not None
-        return await asyncio.to_thread(fetch_tasks, self._base_url, split, self._headers)
+        return await asyncio.to_thread(fetch_tasks, self._base_url, split, self._headers, self._ssl)
 
     def reset(self, /, **kwargs: Any) -> Coroutine[Any, Any, StepResult[ObsT]]:
         """Start an episode.
@@ -649,6 +673,7 @@ class EnvClient(Bootstrapping, Done, ABC, Generic[ActT, ObsT, StateT]):
             arrays=self._takes_arrays(),
             same_origin_only=self._has_provider_headers,
             check_server=self._check_server,
+            ssl=self._ssl,
         )
 
     def _headers_for(self, provider: Provider) -> dict[str, str]:
@@ -724,6 +749,20 @@ def authorized_headers(headers: Mapping[str, str] | None, token: str | None) -> 
             f"{len(token)} characters is none."
         )
     return {**given, API_KEY_HEADER: token} if is_taken else {**given, "Authorization": f"Bearer {token}"}
+
+
+def _ssl_context(given: SSLContext | str | os.PathLike[str] | None) -> SSLContext | None:
+    """Return a context that trusts the certificates of a file beside the system's; a context or ``None`` as it is."""
+    if given is None or isinstance(given, SSLContext):
+        return given
+    context = create_default_context()
+    try:
+        context.load_verify_locations(given)
+    except (OSError, SSLError, TypeError) as error:
+        raise ConfigurationError(
+            f"Expected ssl to be an ssl.SSLContext or the path of certificates in PEM, got {given!r}: {error}"
+        ) from error
+    return context
 
 
 def _read_picture(data: dict[str, Any]) -> Picture | None:

@@ -7,6 +7,8 @@ a connection is lost holds for them.
 
 import logging
 from collections.abc import Coroutine, Iterable, Mapping
+from os import PathLike
+from ssl import SSLContext
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -62,6 +64,7 @@ class MCPClientBase(EnvClient[Any, Any, State]):
         headers: Further headers of the handshake.
         token: What the server asks for.
         capacity_wait_s: Seconds to wait in line for a session.
+        ssl: Certificates to trust, as for ``EnvClient``.
 
     Raises:
         ConfigurationError: The mode is another one, or as ``EnvClient`` raises it.
@@ -80,6 +83,7 @@ class MCPClientBase(EnvClient[Any, Any, State]):
         headers: Mapping[str, str] | None = None,
         token: str | None = None,
         capacity_wait_s: float = 0.0,
+        ssl: SSLContext | str | PathLike[str] | None = None,
     ) -> None:
         if mode is not None and mode.lower() != _MODE:
             raise ConfigurationError(
@@ -98,6 +102,7 @@ class MCPClientBase(EnvClient[Any, Any, State]):
             headers=headers,
             token=token,
             capacity_wait_s=capacity_wait_s,
+            ssl=ssl,
         )
         self._tools: list[Tool] | None = None
 
