@@ -1,10 +1,14 @@
 """Clients made from an environment's classes."""
 
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from enum import Enum
 from functools import partial
-from typing import Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar, cast
+from uuid import UUID
 
+import numpy as np
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, computed_field
 from tests.conftest import Serve
@@ -22,15 +26,25 @@ from tests.support.environments.common import (
 from tests.support.servers import RunningServer
 
 from openenv.core.client.client import EnvClient
+from openenv.core.client.generic import GenericEnvClient
 from openenv.core.client.results import StepResult
 from openenv.core.client.typed import TypedEnvClient, client_for
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, Observation, State
 from openenv.core.exceptions import ConfigurationError, InvalidAnswerError, RequestRejectedError
+from openenv.core.wire.array_fields import NDArray
 
 
 class CounterEnv(TypedEnvClient[Add, Total, State]):
     """A session with a counter."""
+
+
+def config(strict: bool, **settings: Any) -> ConfigDict:
+    return cast("ConfigDict", {"strict": strict, **settings})
+
+
+class Colour(Enum):
+    RED = "red"
 
 
 @dataclass
@@ -178,9 +192,6 @@ class TestClientFor:
             assert client.step(PlainAdd(amount=3)).observation == Scored(total=3, reward=1.5, done=True)
 
     def test_rich_fields_come_back_as_they_went(self, serve: Serve) -> None:
-        class Colour(Enum):
-            RED = "red"
-
         class Inner(BaseModel):
             at: tuple[int, int]
 
@@ -216,6 +227,79 @@ class TestClientFor:
             assert client.step(action).observation == Rich(
                 colour=Colour.RED, inner=[Inner(at=(1, 2))], kind="b", pairs={1: {"x", "y"}}, raw="é".encode()
             )
+
+    @pytest.mark.parametrize("strict", [False, True])
+    def test_models_of_any_configuration_come_back(self, serve: Serve, strict: bool) -> None:
+        class Part(BaseModel):
+            model_config = config(strict, extra="forbid")
+            on: date
+            kind: Literal[Colour.RED] = Colour.RED
+
+            @computed_field  # type: ignore[prop-decorator]
+            @property
+            def year(self) -> int:
+                return self.on.year
+
+        class Move(Action):
+            model_config = config(strict, extra="forbid")
+            on: date = Field(serialization_alias="day")
+            parts: list[Part]
+            key: UUID | str
+            chosen: set[Colour]
+
+        class Seen(Observation):
+            model_config = config(strict, extra="forbid", ser_json_bytes="base64")
+            parts: tuple[Part, ...]
+            key: UUID | str
+            chosen: frozenset[Colour]
+            raw: bytes = b"\xff"
+            price: Decimal = Decimal("1.50")
+
+        class Pixels(Seen):
+            screen: Annotated[Any, NDArray("uint8", (2,))]
+
+        class Progress(State):
+            model_config = config(strict)
+            begun: datetime | None = None
+            parts: list[Part] = Field(default_factory=list)
+
+        class PartsEnvironment(Environment[Move, Pixels, Progress]):
+            SUPPORTS_CONCURRENT_SESSIONS = True
+
+            def reset(self) -> Pixels:
+                return self._shown([], "none", set())
+
+            def step(self, action: Move) -> Pixels:
+                assert isinstance(action.on, date)
+                return self._shown(action.parts, action.key, action.chosen)
+
+            def _shown(self, parts: list[Part], key: UUID | str, chosen: set[Colour]) -> Pixels:
+                screen = np.array([1, 2], "uint8")
+                return Pixels(parts=tuple(parts), key=key, chosen=frozenset(chosen), screen=screen)
+
+            @property
+            def state(self) -> Progress:
+                return Progress(begun=datetime(2020, 2, 3, tzinfo=UTC), parts=[Part(on=date(2020, 2, 3))])
+
+        server = serve(PartsEnvironment, Move, Pixels, state_cls=Progress)
+        part = Part(on=date(2020, 2, 3))
+        move = Move(on=date(2020, 2, 3), parts=[part], key=UUID(int=3), chosen={Colour.RED})
+        with client_for(PartsEnvironment)(base_url=server.url).sync() as client:
+            client.reset()
+            shown = client.step(move).observation
+            assert shown.screen.tolist() == [1, 2]
+            expected = Pixels(parts=(part,), key=UUID(int=3), chosen=frozenset({Colour.RED}), screen=shown.screen)
+            assert shown.model_dump(exclude={"screen", "key"}) == expected.model_dump(exclude={"screen", "key"})
+            assert client.state() == Progress(begun=datetime(2020, 2, 3, tzinfo=UTC), parts=[part])
+            with client.vector(2) as vector:
+                vector.reset()
+                for result in vector.step([move, move]):
+                    assert isinstance(result, StepResult)
+                    assert result.observation.parts == (part,)
+        with GenericEnvClient(base_url=server.url).sync() as untyped:
+            untyped.reset()
+            with pytest.raises(RequestRejectedError, match="Invalid message"):
+                untyped.step({"day": "x", "parts": [], "key": "", "chosen": []})
 
     def test_fields_with_an_alias(self, serve: Serve) -> None:
         class Named(Action):

@@ -5,57 +5,19 @@ blocking call returns may be awaited, too, where it is a client, a vector, the r
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine
 from functools import wraps
 from inspect import iscoroutine
 from threading import Lock, Thread
-from typing import Any, Generic, NoReturn, ParamSpec, Self, TypeVar, cast
+from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 from openenv.core.background_loop import BackgroundLoop as BackgroundLoop
 from openenv.core.background_loop import background_loop as background_loop
 from openenv.core.background_loop import in_event_loop as in_event_loop
+from openenv.core.client.results import Nothing
 
 ResultT = TypeVar("ResultT")
 P = ParamSpec("P")
-
-
-class Done:
-    """Result of a call that has blocked, which may be awaited all the same.
-
-    ``asyncio.run(client.reset())`` calls the method where no event loop runs, and hands on what that returns.
-    """
-
-    __slots__ = ()
-
-    def __await__(self) -> Generator[Any, Any, Self]:
-        """Return itself."""
-        yield from ()
-        return self
-
-    def __next__(self) -> NoReturn:
-        """End as a coroutine does: a task calls this, which needs no public ``send`` then."""
-        raise StopIteration(self)
-
-
-Coroutine.register(Done)
-
-
-class Nothing(Done):
-    """Result of a call that has blocked and returns nothing, in place of ``None``."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        """Say that it is done."""
-        return "<done>"
-
-    def __bool__(self) -> bool:
-        """Be false, as ``None`` is."""
-        return False
-
-    def __next__(self) -> NoReturn:
-        """End as a coroutine without a result does."""
-        raise StopIteration
 
 
 _NOTHING = Nothing()

@@ -16,7 +16,6 @@ from pydantic_core import to_json
 
 from openenv.core.addresses import reachable_url, server_address, socket_url
 from openenv.core.client.blocking import (
-    Done,
     LoopLock,
     awaited,
     background_loop,
@@ -28,7 +27,7 @@ from openenv.core.client.blocking import (
 )
 from openenv.core.client.formats import WireFormat
 from openenv.core.client.launch import Bootstrapping
-from openenv.core.client.results import ActT, ObsT, StateT, StepResult
+from openenv.core.client.results import ActT, Done, ObsT, StateT, StepResult
 from openenv.core.client.server_api import fetch_schemas, fetch_tasks
 from openenv.core.client.sync import SyncEnvClient
 from openenv.core.client.transport.connection import Endpoint

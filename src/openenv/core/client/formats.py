@@ -11,6 +11,9 @@ from pydantic import BaseModel
 from openenv.core.client.results import ActT, ObsT, StateT, StepResult
 from openenv.core.exceptions import InvalidAnswerError
 from openenv.core.plain_values import plain_value
+from openenv.core.schema.json_models import model_reader
+from openenv.core.wire.array_fields import holds_arrays
+from openenv.core.wire.errors import validates_itself
 from openenv.core.wire.mcp_types import (
     TOOL_KEYS,
     CallToolObservation,
@@ -142,8 +145,14 @@ def _declared_names(model: type[BaseModel]) -> frozenset[str]:
 
 
 def _from_wire(model: type[ModelT], fields: Mapping[str, Any]) -> ModelT:
-    """Make a model from what the server wrote of it: all fields by their names, computed ones among them."""
-    computed = model.model_computed_fields
-    if computed:
-        fields = {name: value for name, value in fields.items() if name not in computed}
-    return model.model_validate(fields, by_name=True)
+    """Make a model from what the server wrote of it."""
+    if validates_itself(model):
+        computed = model.model_computed_fields
+        return model.model_validate(
+            {name: value for name, value in fields.items() if name not in computed}, by_name=True
+        )
+    made: ModelT = model_reader(model, _may_have_arrays(model))(fields)
+    return made
+
+
+_may_have_arrays = cache(holds_arrays)

@@ -9,9 +9,9 @@ from typing import Any, Generic, NoReturn, Self, TypeAlias
 
 from pydantic_core import to_json
 
-from openenv.core.client.blocking import Done, LoopLock, background_loop
+from openenv.core.client.blocking import LoopLock, background_loop
 from openenv.core.client.formats import WireFormat
-from openenv.core.client.results import ActT, ObsT, StateT, StepResult
+from openenv.core.client.results import ActT, Done, ObsT, StateT, StepResult
 from openenv.core.client.transport.connection import Endpoint
 from openenv.core.client.transport.outgoing import OutgoingRequest
 from openenv.core.client.transport.pool import open_session
