@@ -164,6 +164,7 @@ def validators(strict: bool, extra: Extra) -> BaseModel:
         model_config = config(strict, extra)
         on: date
         inner: Inner
+        further: list[Inner] = [INNER]
         colours: set[Colour]
         by_number: dict[int, int]
         address: IPv4Address

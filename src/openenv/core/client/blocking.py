@@ -31,7 +31,7 @@ class LoopLock:
 
     @property
     def used(self) -> bool:
-        """Whether it was used in any loop."""
+        """Return whether a loop has used it."""
         return self._of_loop is not None
 
     def here(self) -> asyncio.Lock:

@@ -36,7 +36,7 @@ Coroutine.register(Done)
 
 
 class Nothing(Done):
-    """Result of a call that has blocked and returns nothing, in place of ``None``."""
+    """Result of a call that has blocked and returns nothing; ``None`` can't be awaited."""
 
     __slots__ = ()
 

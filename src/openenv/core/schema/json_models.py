@@ -148,7 +148,7 @@ def _is_strict(node: _Node) -> bool:
 
 
 def _is_written_otherwise(node: _Node) -> bool:
-    """Whether JSON has computed fields, names of fields, or values of literals that the own validator does not read."""
+    """Return whether JSON has computed fields, names, or values of literals that the own validator does not read."""
     written, read = node.get("serialization_alias"), node.get("validation_alias")
     members = any(isinstance(value, Enum) for value in node.get("expected", ()))
     return bool(node.get("computed_fields")) or written not in (None, read) or members
@@ -175,7 +175,9 @@ def _changed(node: Any, *, relaxed: bool, config: Mapping[str, Any] = MappingPro
     config = node.get("config") or config
     within = relaxed or kind in _TO_PYTHON
     changed = {
-        key: value if key in _NOT_OF_VALUES else _changed(value, relaxed=within, config=config)
+        key: value
+        if key in _NOT_OF_VALUES
+        else _changed(value, relaxed=within or (key == "definitions" and _refers_in_python(node)), config=config)
         for key, value in node.items()
     }
     if (relaxed and kind in _WITHOUT_JSON_TYPE) or _is_number_or_text(kind, config):
@@ -186,8 +188,14 @@ def _changed(node: Any, *, relaxed: bool, config: Mapping[str, Any] = MappingPro
     return changed if rewritten is None else rewritten(changed)
 
 
+def _refers_in_python(node: Mapping[str, Any]) -> bool:
+    """Return whether a definition is referred to where pydantic goes on with values of Python."""
+    converted = (each for each in _nodes(dict(node)) if each["type"] in _TO_PYTHON)
+    return any(inner["type"] == "definition-ref" for each in converted for inner in _nodes(each))
+
+
 def _is_number_or_text(kind: str, config: Mapping[str, Any]) -> bool:
-    """Whether a model writes a type as a number or a text that the type refuses where it is strict."""
+    """Return whether a model writes a type as a number or a text that the type refuses where it is strict."""
     if kind == "float":
         return config.get("ser_json_inf_nan") == "strings"
     return kind in _TEMPORAL and not config.keys().isdisjoint(("ser_json_timedelta", "ser_json_temporal"))

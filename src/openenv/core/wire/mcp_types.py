@@ -125,7 +125,7 @@ def tool_observation_class(fields: Mapping[str, Any]) -> type[Observation]:
 
 
 def _describes_tool(value: Any) -> bool:
-    """Whether a value is a tool's description, with MCP's name of the schema or with ours."""
+    """Return whether a value is a tool's description, with MCP's name of the schema or with ours."""
     return isinstance(value, Mapping) and "name" in value and ("input_schema" in value or "inputSchema" in value)
 
 
