@@ -60,6 +60,11 @@ def test_both_have_the_same_version_and_extras() -> None:
     assert other["optional-dependencies"] == extras
 
 
+def test_with_core_images_can_be_started() -> None:
+    extras = project(ROOT)["optional-dependencies"]
+    assert set(extras["docker"]) <= set(extras["core"])
+
+
 def test_a_package_for_the_public_openenv_gets_this_one(wheels: Path, tmp_path: Path) -> None:
     python = install(tmp_path / "venv", "their-env")
     assert said_by(python, "import openenv, their_env; print(hasattr(openenv, 'make'))").strip() == "True"

@@ -12,6 +12,7 @@ from typing import Any
 import openenv.core
 
 _OLD, _NEW = "openenv_core.", "openenv.core."
+_OF_0_1 = {"http_env_client": "env_client"}
 
 warnings.warn("openenv_core is now openenv.core; please import from there.", DeprecationWarning, stacklevel=2)
 
@@ -27,13 +28,14 @@ class _Renamed(MetaPathFinder, Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         """Put the real module in the place of the empty one that the import system has made."""
-        sys.modules[module.__name__] = import_module(module.__name__.replace(_OLD, _NEW, 1))
+        name = module.__name__.removeprefix(_OLD)
+        sys.modules[module.__name__] = import_module(f"{_NEW}{_OF_0_1.get(name, name)}")
 
 
 sys.meta_path.insert(0, _Renamed())
 
 
 def __getattr__(name: str) -> Any:
-    if name == "HTTPEnvClient":  # what EnvClient was called in 0.1
-        name = "EnvClient"
+    if name == "HTTPEnvClient":  # of 0.1
+        return import_module(f"{_NEW}env_client").HTTPEnvClient
     return getattr(openenv.core, name)

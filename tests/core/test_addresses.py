@@ -2,7 +2,16 @@
 
 import pytest
 
-from openenv.core.addresses import convert_to_ws_url, is_loopback, is_on_this_machine, reachable_url, socket_url, url_of
+from openenv.core.addresses import (
+    convert_to_ws_url,
+    is_loopback,
+    is_on_this_machine,
+    reachable_url,
+    server_address,
+    socket_url,
+    url_of,
+    url_with_path,
+)
 
 
 @pytest.mark.parametrize(
@@ -87,3 +96,30 @@ def test_the_url_of_a_server(host: str, https: bool, expected: str) -> None:
 )
 def test_the_socket_of_an_address(url: str, converted: str) -> None:
     assert (convert_to_ws_url(url), socket_url(url)) == (converted, f"{converted}/ws")
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("http://h:8000/", "ws://h:8000/ws"),
+        ("http://h:8000/ws", "ws://h:8000/ws"),
+        ("ws://h:8000/ws/", "ws://h:8000/ws"),
+        ("https://h/web", "wss://h/ws"),
+        ("https://h/web/?theme=dark#board", "wss://h/ws?theme=dark"),
+        ("https://h/wordle/web", "wss://h/wordle/ws"),
+        ("https://h?key=a/b", "wss://h/ws?key=a/b"),
+        ("h:8000/ws", "ws://h:8000/ws"),
+        ("http://web", "ws://web/ws"),
+        ("http://ws/web", "ws://ws/ws"),
+        ("web", "ws://web/ws"),
+        ("http://h/cobweb", "ws://h/cobweb/ws"),
+    ],
+)
+def test_the_address_of_a_socket_or_a_page_is_its_servers(url: str, expected: str) -> None:
+    assert socket_url(server_address(url)) == expected
+    assert server_address(server_address(url)) == server_address(url)
+
+
+def test_a_path_stands_before_the_query() -> None:
+    assert url_with_path("http://h/?a=b", "/health") == "http://h/health?a=b"
+    assert url_with_path("http://h/wordle/", "/health") == "http://h/wordle/health"

@@ -25,6 +25,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.schema.json_models import read_model
 from openenv.core.schema.reader import finite_values, members, resolved
 
 __all__ = ["ActionText", "Reading", "hidden_text_warning", "observation_fields", "observation_text"]
@@ -245,7 +246,7 @@ class ActionText:
         if self._action_class is None:
             return _checked_by_schema(payload, self.schema)
         try:
-            return self._action_class.model_validate(payload)
+            return read_model(self._action_class, payload)
         except ValidationError as error:
             raise _IllegalTextError("; ".join(_fault_text(dict(fault)) for fault in error.errors())) from error
 

@@ -12,6 +12,7 @@ _ANY_IN_URL = re.compile(r"(?:\w+://)?(?:\[(?=::\]))?(?P<host>0\.0\.0\.0|(?<=\[)
 _NAME = r"(?P<name>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)"
 _PORT = r"(?::(?P<port>[0-9]{1,5}))?"
 _ORIGIN = re.compile(rf"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://{_NAME}{_PORT}")
+_OF_SERVER = ("/ws", "/web")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 HOST_HEADER = re.compile(_NAME + _PORT)
 """What the header ``Host`` of a request may hold."""
@@ -76,6 +77,37 @@ def url_of(host: str, port: int, *, https: bool = False) -> str:
     return f"{'https' if https else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
+def server_address(url: str) -> str:
+    """Return a server's address for that of its socket or of its page, which people copy; a query stays.
+
+    Args:
+        url: The address, with or without a scheme.
+
+    Example:
+        >>> server_address("https://example.org/wordle/web?theme=dark#board"), server_address("ws://web:8000/ws")
+        ('https://example.org/wordle?theme=dark', 'ws://web:8000')
+    """
+    rest, mark, query = url.partition("#")[0].partition("?")
+    rest = rest.rstrip("/")
+    for end in _OF_SERVER:
+        without = rest.removesuffix(end)
+        if without != rest and not without.endswith("/"):  # else it is the host
+            rest = without.rstrip("/")
+            break
+    return f"{rest}{mark}{query}"
+
+
+def url_with_path(url: str, path: str) -> str:
+    """Add a path to an address, before its query.
+
+    Example:
+        >>> url_with_path("http://example.org/wordle/?theme=dark", "/health")
+        'http://example.org/wordle/health?theme=dark'
+    """
+    rest, mark, query = url.partition("?")
+    return f"{rest.rstrip('/')}{path}{mark}{query}"
+
+
 def convert_to_ws_url(url: str) -> str:
     """Return a server's address with the scheme of WebSockets.
 
@@ -103,7 +135,7 @@ def socket_url(url: str) -> str:
         >>> socket_url("https://example.org/wordle/")
         'wss://example.org/wordle/ws'
     """
-    return f"{convert_to_ws_url(url)}/ws"
+    return url_with_path(convert_to_ws_url(url), "/ws")
 
 
 def is_any(host: str) -> bool:

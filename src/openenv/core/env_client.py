@@ -7,4 +7,7 @@ from openenv.core.client.results import ActT, ObsT, StateT, StepResult
 
 __all__ = ["ActT", "EnvClient", "EnvClientT", "ObsT", "ResultT", "StateT", "StepResult"]
 
+HTTPEnvClient = EnvClient
+"""Name of ``EnvClient`` in 0.1, which ``openenv_core`` has."""
+
 EnvClientT = TypeVar("EnvClientT", bound=EnvClient[Any, Any, Any])

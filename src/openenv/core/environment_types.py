@@ -11,7 +11,7 @@ from typing_extensions import TypeVar
 
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.wire.actions import action_model
-from openenv.core.wire.types import Action, Observation, State
+from openenv.core.wire.types import Action, Observation, State, dataclass_advice
 
 # The defaults are for a class with tools alone, which names no types.
 ActT = TypeVar("ActT", bound=BaseModel, default=Action)
@@ -58,6 +58,9 @@ def environment_types(environment: type) -> EnvironmentTypes:
     action = action or action_model(hints.get(_action_parameter(environment.step)))  # type: ignore[attr-defined]
     observation = observation or _model(hints.get("return"))
     if action is None or observation is None:
+        named = (*arguments, *hints.values())
+        for advice in filter(None, map(dataclass_advice, named)):
+            raise ConfigurationError(advice)
         raise ConfigurationError(
             f"{environment.__name__} does not say what its actions and observations are. Name them once, as in "
             f"class {environment.__name__}(Environment[MyAction, MyObservation, State]), or annotate its step method."

@@ -16,6 +16,7 @@ from openenv.core.client_types import StepResult
 from openenv.core.exceptions import OpenEnvError, ProviderError
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.providers.local_process import LocalProcessProvider
+from openenv.core.schema.json_models import read_model
 from openenv.core.sync_client import SyncEnvClient
 from openenv.core.wire.mcp_types import CallToolObservation
 from openenv.validation.findings import Check, Finding, fail, warn
@@ -66,7 +67,7 @@ def _find_in_reset(running: Running) -> Iterator[Finding]:
         observation = _reset(running).observation
         expected = running.package.observation_class()
         if not issubclass(expected, CallToolObservation):  # which only a tool's call gives: a reset gives another
-            expected.model_validate(observation)
+            read_model(expected, observation)
     except OpenEnvError as error:
         yield fail(str(error), _MEND)
     except ValidationError as error:

@@ -1,7 +1,9 @@
 """The client: the rule for when a call blocks, what is lost and what is not, providers, and its addresses."""
 
 import asyncio
+import copy
 import gc
+import pickle
 import socket
 import threading
 import time
@@ -72,8 +74,67 @@ def abandoned_loops() -> Iterator[None]:
     gc.collect()
 
 
+def run_until_complete(call: Any) -> Any:
+    with asyncio.Runner() as runner:
+        return runner.get_loop().run_until_complete(call)
+
+
+async def awaited_with_a_limit(call: Any) -> Any:
+    return await asyncio.wait_for(call, 60)
+
+
 class TestRule:
     """A method blocks where no event loop runs and is awaitable inside one."""
+
+    @pytest.mark.parametrize(
+        "run", [asyncio.run, run_until_complete, lambda call: asyncio.run(awaited_with_a_limit(call))]
+    )
+    def test_what_a_blocking_call_returned_may_be_awaited(
+        self, counter_server: RunningServer, run: Callable[[Any], Any]
+    ) -> None:
+        client: Any = GenericEnvClient(base_url=counter_server.url)
+        assert run(client.connect()) is client
+        assert run(client.reset()).observation["total"] == 0
+        assert run(client.step(ONE)).observation["total"] == 1
+        other = run(client.new_session())
+        assert run(other.reset()).observation["total"] == 0
+        assert len(run(client.vector(2)).reset()) == 2
+        assert run(client.disconnect()) is None
+        assert run(client.close()) is None
+        assert not client.close()
+
+    def test_a_client_of_blocking_calls_says_in_a_loop_what_to_do(self, counter_server: RunningServer) -> None:
+        async def later() -> None:
+            await client.reset()
+
+        client: Any = GenericEnvClient(base_url=counter_server.url)
+        asyncio.run(client.reset())
+        with pytest.raises(ClientModeError, match=r"client\.sync\(\).*one async function"):
+            asyncio.run(later())
+        client.close()
+
+    def test_a_client_is_pickled_before_its_first_use_and_says_so_afterwards(
+        self, counter_server: RunningServer
+    ) -> None:
+        client: Any = pickle.loads(pickle.dumps(GenericEnvClient(base_url=counter_server.url)))
+        assert total(client.reset()) == 0
+        for used in (client, client.sync(), client.vector(1)):
+            for copied in (pickle.dumps, copy.deepcopy):
+                with pytest.raises(TypeError, match=r"was used.*make one in the other process"):
+                    copied(used)
+        client.close()
+
+    def test_calls_made_outside_of_a_loop_are_gathered(self, counter_server: RunningServer) -> None:
+        async def gathered() -> list[Any]:
+            return await asyncio.gather(*calls)
+
+        clients: list[Any] = [GenericEnvClient(base_url=counter_server.url) for _ in range(3)]
+        calls = [client.reset() for client in clients]
+        assert [total(result) for result in asyncio.run(gathered())] == [0, 0, 0]
+        calls = [client.step({"amount": amount}) for amount, client in enumerate(clients, 1)]
+        assert [total(result) for result in asyncio.run(gathered())] == [1, 2, 3]
+        calls = [client.close() for client in clients]
+        assert asyncio.run(gathered()) == [None] * 3
 
     def test_blocking(self, counter_server: RunningServer) -> None:
         client: Any = GenericEnvClient(base_url=counter_server.url)

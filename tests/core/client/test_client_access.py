@@ -17,6 +17,7 @@ from tests.support.vectors import shown, total
 from websockets.http11 import Request, Response
 from websockets.sync.server import ServerConnection
 
+import openenv
 from openenv.core.client.generic import GenericEnvClient
 from openenv.core.client.transport.connection import Endpoint
 from openenv.core.client.transport.pool import open_session
@@ -44,8 +45,10 @@ class Gatekeeper:
         self.status = status
         self.body = body
         self.shown: list[list[str]] = []
+        self.paths: list[str] = []
 
     def refuse(self, connection: ServerConnection, request: Request) -> Response:
+        self.paths.append(request.path)
         self.shown.append([*request.headers.get_all("Authorization"), *request.headers.get_all("X-API-Key")])
         return connection.respond(HTTPStatus(self.status), self.body)
 
@@ -63,6 +66,26 @@ def every_word_of(error: BaseException | None) -> str:
         words += f"{error} {error!r} {vars(error)!r}"
         error = error.__cause__ or error.__context__
     return words
+
+
+@pytest.mark.parametrize("end", ["/ws", "/web/", "/?theme=dark", "/web?theme=dark#board", "?theme=dark"])
+def test_an_address_that_was_copied_from_elsewhere(serve: Serve, end: str) -> None:
+    server = serve()
+    with GenericEnvClient(base_url=f"{server.url}{end}").sync() as client:
+        assert client.reset().observation["total"] == 0
+        assert client.schemas()["action"]["title"] == "Add"
+    with openenv.make(f"{server.url}{end}").sync() as client:
+        assert client.reset().observation["total"] == 0
+
+
+def test_a_query_goes_with_each_request() -> None:
+    gatekeeper = Gatekeeper()
+    with kept(gatekeeper) as url:
+        client = GenericEnvClient(base_url=f"{url}/web?key=3")
+        for call in (client.sync().schemas, client.sync().tasks, client.sync().reset):
+            with pytest.raises(ServerUnauthorizedError):
+                call()
+    assert gatekeeper.paths == ["/schema?key=3", "/list_environments?key=3", "/ws?key=3"]
 
 
 class TestToken:

@@ -1,18 +1,30 @@
 """Clients of the public form, whose hooks keep what they have seen: each session has an instance of its own."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import websockets
-from tests.support.environments.common import CounterEnvironment
+from tests.conftest import Serve
+from tests.support.environments.common import Add, CounterEnvironment, Gate, GatedEnvironment, Total
 from tests.support.servers import RunningServer
+from websockets.sync.client import connect as connect_blocking
 
 from openenv.core.client.client import _OF_EVERY_CLIENT, EnvClient
 from openenv.core.client.generic import GenericEnvClient
 from openenv.core.client.results import StepResult
 from openenv.core.env_server.app import create_fastapi_app
+from openenv.core.exceptions import (
+    ClientModeError,
+    ConfigurationError,
+    ConnectionFailedError,
+    ConnectionLostError,
+    RequestRejectedError,
+    ResponseTimeoutError,
+    ServerCapacityError,
+)
 
 
 class RememberingEnv(EnvClient[int, int, dict[str, Any]]):
@@ -93,3 +105,93 @@ async def test_a_client_with_a_socket_of_its_own(server: RunningServer) -> None:
     async with SocketEnv(base_url=server.url) as env:
         assert env.connected == 1
         assert (await env.direct_reset())["data"]["observation"]["total"] == 0
+
+
+class BlockingSocketEnv(RememberingEnv):
+    """Connects by itself and blocks, and leaves the requests to the client."""
+
+    def connect(self) -> Any:
+        if self._ws is None:
+            connecting = connect_blocking(str(self._ws_url), open_timeout=self._connect_timeout, ping_timeout=120)
+            self._ws = connecting.__enter__()
+        return self
+
+
+class AsyncSocketEnv(RememberingEnv):
+    """The same in a coroutine, with the frame that ends a session when it is closed."""
+
+    async def connect(self) -> Any:
+        if self._ws is None:
+            self._ws = await websockets.connect(str(self._ws_url), open_timeout=self._connect_timeout)
+        return self
+
+    async def close(self) -> None:
+        if self._ws is not None:
+            await self._ws.send('{"type": "close"}')
+        await super().close()
+
+
+SOCKET_CLIENTS = (BlockingSocketEnv, AsyncSocketEnv)
+
+
+@pytest.fixture
+def small_server(serve: Serve) -> RunningServer:
+    """Serve one session at a time, so that a second one beside it is refused."""
+    return serve(max_concurrent_envs=1)
+
+
+@pytest.mark.parametrize("client_class", SOCKET_CLIENTS)
+def test_a_socket_of_the_subclass_s_making_is_used(small_server: RunningServer, client_class: type[Any]) -> None:
+    with client_class(base_url=small_server.url) as env:
+        env.reset(seed=3)
+        assert env.step(2).observation == 2
+        assert env.state()["step_count"] == 1
+        small_server.wait_for_sessions(1)
+    small_server.wait_for_sessions(0)
+    with client_class(base_url=small_server.url).sync() as env:
+        assert env.reset().observation == 0
+
+
+@pytest.mark.parametrize("client_class", SOCKET_CLIENTS)
+async def test_and_in_a_running_loop(small_server: RunningServer, client_class: type[Any]) -> None:
+    async with client_class(base_url=small_server.url) as env:
+        await env.reset()
+        assert (await env.step(2)).observation == 2
+        with pytest.raises(RequestRejectedError):
+            await env.step("much")
+        with pytest.raises(ServerCapacityError):
+            await (await env.new_session()).reset()
+        with pytest.raises(ConfigurationError, match="legacy wire"):
+            await env.fork()
+        await env.disconnect()
+        small_server.wait_for_sessions(0)
+        assert (await env.reset()).observation == 0, "the next call opens a session"
+
+
+@pytest.mark.parametrize("client_class", SOCKET_CLIENTS)
+async def test_when_it_ends_the_call_says_so_and_the_next_one_connects_anew(
+    small_server: RunningServer, client_class: type[Any]
+) -> None:
+    async with client_class(base_url=small_server.url) as env:
+        await env.reset()
+        small_server.stop()
+        with pytest.raises(ConnectionLostError, match="own socket ended"):
+            await env.step(1)
+        with pytest.raises(ConnectionFailedError):
+            await env.reset()
+
+
+@pytest.mark.parametrize("client_class", SOCKET_CLIENTS)
+async def test_an_answer_that_does_not_come_in_time(serve: Serve, gate: Gate, client_class: type[Any]) -> None:
+    server = serve(lambda: GatedEnvironment(gate), Add, Total)
+    async with client_class(base_url=server.url, message_timeout_s=0.1) as env:
+        with pytest.raises(ResponseTimeoutError, match="message_timeout_s"):
+            await env.reset(episode_id="held")
+        assert env._ws is None
+
+
+async def test_a_socket_of_another_loop_is_refused(server: RunningServer) -> None:
+    client: Any = AsyncSocketEnv(base_url=server.url)
+    async with client as env:
+        with pytest.raises(ClientModeError, match="another event loop"):
+            await asyncio.to_thread(env.reset)

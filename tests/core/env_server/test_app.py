@@ -9,6 +9,7 @@ import sys
 import urllib.request
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,20 @@ class TestArguments:
     def test_what_is_no_environment(self, build: Any, env: Any) -> None:
         with pytest.raises(TypeError):
             build(env, Add, Total)
+
+    @BUILDERS
+    def test_dataclasses_as_in_0_1_say_what_to_change(self, build: Any) -> None:
+        @dataclass
+        class Move:
+            amount: int
+
+        @dataclass
+        class Shown(Total):
+            total: int
+
+        for action, observation in ((Move, Total), (Add, Shown)):
+            with pytest.raises(ConfigurationError, match="leave @dataclass out and derive it from Action"):
+                build(CounterEnvironment, action, observation)
 
     @BUILDERS
     def test_one_session_by_default(self, build: Any) -> None:

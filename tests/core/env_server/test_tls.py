@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
@@ -21,6 +22,7 @@ from tests.support.environments.common import Add, CounterEnvironment, Total
 from tests.support.servers import RunningServer
 
 from openenv import GenericEnvClient
+from openenv.core import MCPToolClient
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.env_server.tls import TLS
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError
@@ -83,6 +85,26 @@ def test_a_client_that_trusts_the_authority_plays(
     monkeypatch.setenv("SSL_CERT_FILE", str(files.authority))
     assert play(f"https://127.0.0.1:{server.port}") == 3
     assert play(f"https://localhost:{server.port}") == 3
+
+
+def test_certificates_may_be_given_to_a_client(server: RunningServer, files: Files) -> None:
+    url = f"https://localhost:{server.port}"
+    for given in (files.authority, str(files.authority), ssl.create_default_context(cafile=files.authority)):
+        with GenericEnvClient(base_url=url, ssl=given).sync() as client:
+            client.reset()
+            assert client.step({"amount": 3}).reward == 3
+            assert client.schemas()["action"]["title"] == "Add"
+            with client.vector(2) as vector:
+                assert len(vector.reset()) == 2
+    with MCPToolClient(base_url=url, ssl=files.authority).sync() as client:
+        client.reset()
+        assert client.has_tool("add")
+
+
+@pytest.mark.parametrize("given", ["no_such_file.pem", __file__, 3], ids=["absent", "no certificate", "no path"])
+def test_what_has_no_certificates_is_refused(given: Any) -> None:
+    with pytest.raises(ConfigurationError, match="the path of certificates in PEM"):
+        GenericEnvClient(base_url="https://localhost", ssl=given)
 
 
 def test_one_that_does_not_refuses_to(server: RunningServer) -> None:

@@ -1,10 +1,13 @@
 """Several kinds of actions as one class."""
 
+import json
 import pickle
+from datetime import date
 from typing import Annotated, Any, Literal
+from uuid import UUID
 
 import pytest
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from tests.support.environments.lamp import DimAction, DimmableLamp, Lamp, LampAction, LampSeen
 from tests.support.environments.tools import AnyAction, GuessAction, HintAction, Shown, Word
 from tests.support.servers import RunningServer
@@ -24,7 +27,7 @@ from openenv.core import MCPToolClient
 from openenv.core.env_server.app import create_app, create_fastapi_app
 from openenv.core.env_server.mcp_types import CallToolAction
 from openenv.core.environment_types import environment_types
-from openenv.core.exceptions import ConfigurationError, RequestRejectedError
+from openenv.core.exceptions import ConfigurationError, InvalidRequestError, RequestRejectedError
 from openenv.core.wire.actions import ActionUnion, action_members, action_model, decode_action
 
 
@@ -118,6 +121,25 @@ def test_a_union_validates_its_members(annotation: Any) -> None:
     assert model.model_validate(member) == member
     with pytest.raises(ValidationError):
         model.model_validate({"neither": 1})
+
+
+def test_strict_members_are_made_of_their_json() -> None:
+    class Book(Action):
+        model_config = ConfigDict(strict=True)
+        on: date
+        seats: set[int]
+
+    class Cancel(Action):
+        model_config = ConfigDict(strict=True)
+        key: UUID
+
+    union = action_model(Book | Cancel)
+    assert union is not None
+    for action in (Book(on=date(2020, 2, 3), seats={1, 2}), Cancel(key=UUID(int=3))):
+        assert decode_action(json.loads(action.model_dump_json()), union) == action
+    for wrong in ({"on": "2020-02-03", "seats": ["1"]}, {"key": 3}):
+        with pytest.raises(InvalidRequestError):
+            decode_action(wrong, union)
 
 
 def test_its_schema_is_that_of_the_union() -> None:

@@ -121,8 +121,25 @@ class TestObservations:
     def test_told_apart_by_their_fields(self) -> None:
         assert tool_observation_class({"tools": []}) is ListToolsObservation
         assert tool_observation_class({"tool_name": "a"}) is CallToolObservation
+        tool = {"name": "a", "description": "", "inputSchema": {}}
+        assert tool_observation_class({"tools": [tool], "metadata": {}, "reward": None}) is ListToolsObservation
         assert tool_observation_class({}) is GenericMCPObservation
         assert GenericMCPObservation.model_validate({"status": "ready"}).model_dump()["status"] == "ready"
+
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {"tools": ["saw"]},
+            {"tools": {"saw": 1}},
+            {"tools": [{"name": "saw", "price": 3}]},
+            {"tools": [], "width": 3},
+            {"tool_name": None},
+            {"tool_name": "saw", "error": "it is blunt"},
+        ],
+        ids=str,
+    )
+    def test_an_environment_s_own_fields_of_the_same_names(self, fields: dict[str, Any]) -> None:
+        assert tool_observation_class(fields) is GenericMCPObservation
 
     def test_models_refuse_further_fields(self) -> None:
         for model, fields in (

@@ -1,6 +1,7 @@
 """The models on the wire."""
 
 import math
+from dataclasses import dataclass
 from typing import Any, Self
 
 import pytest
@@ -250,3 +251,17 @@ def test_every_public_model_has_a_docstring() -> None:
     for name, value in vars(types).items():
         if isinstance(value, type) and value.__module__ == types.__name__:
             assert value.__doc__, name
+
+
+@pytest.mark.parametrize("base", [Action, Observation, State])
+def test_a_model_that_was_made_a_dataclass_says_what_to_change(base: Any) -> None:
+    @dataclass
+    class Old(base):  # type: ignore[misc]
+        text: str = ""
+
+    class Older(Old):
+        pass
+
+    for model in (Old, Older):
+        with pytest.raises(TypeError, match=f"{model.__name__} is a dataclass.*leave @dataclass out"):
+            model(text="x")

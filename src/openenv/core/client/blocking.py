@@ -1,6 +1,7 @@
 """Blocking use of clients, and the one rule for when a call blocks.
 
-A client's methods block where no event loop runs and return an awaitable inside a running one.
+A client's methods block where no event loop runs and return an awaitable inside a running one. What a
+blocking call returns may be awaited, too, where it is a client, a vector, the result of a reset or a step, or nothing.
 """
 
 import asyncio
@@ -13,9 +14,13 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast
 from openenv.core.background_loop import BackgroundLoop as BackgroundLoop
 from openenv.core.background_loop import background_loop as background_loop
 from openenv.core.background_loop import in_event_loop as in_event_loop
+from openenv.core.client.results import Nothing
 
 ResultT = TypeVar("ResultT")
 P = ParamSpec("P")
+
+
+_NOTHING = Nothing()
 
 
 class LoopLock:
@@ -23,6 +28,11 @@ class LoopLock:
 
     def __init__(self) -> None:
         self._of_loop: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
+
+    @property
+    def used(self) -> bool:
+        """Return whether a loop has used it."""
+        return self._of_loop is not None
 
     def here(self) -> asyncio.Lock:
         """Return the lock for the running loop."""
@@ -41,9 +51,15 @@ def wait_for(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         **kwargs: Passed on.
     """
     if in_event_loop():
-        return background_loop().run(_awaited(function, args, kwargs))
+        return background_loop().run(awaited(function, *args, **kwargs))
     result = function(*args, **kwargs)
     return background_loop().run(result) if iscoroutine(result) else result
+
+
+async def awaited(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Call a client's method in the running loop, and await what it gives where that is a coroutine."""
+    result = function(*args, **kwargs)
+    return await result if iscoroutine(result) else result
 
 
 def run_async_safely(coro: Coroutine[Any, Any, ResultT]) -> ResultT:
@@ -111,11 +127,6 @@ class _Start(Generic[ResultT]):
             Thread(target=self._stop, name="openenv-stop").start()
 
 
-async def _awaited(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    result = function(*args, **kwargs)
-    return await result if iscoroutine(result) else result
-
-
 def blocks_outside_loop(
     method: Callable[P, Coroutine[Any, Any, ResultT]],
 ) -> Callable[P, Coroutine[Any, Any, ResultT]]:
@@ -131,12 +142,14 @@ def blocks_outside_loop(
         ...     async def write(self, text: str) -> None:
         ...         await self.step({"text": text})
     """
+    returns_nothing = method.__annotations__.get("return", ...) in (None, "None")
 
     @wraps(method)
     def call(*args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, ResultT]:
         coroutine = method(*args, **kwargs)
         if in_event_loop():
             return coroutine
-        return cast("Coroutine[Any, Any, ResultT]", background_loop().run(coroutine))
+        result = background_loop().run(coroutine)
+        return cast("Coroutine[Any, Any, ResultT]", _NOTHING if returns_nothing and result is None else result)
 
     return call

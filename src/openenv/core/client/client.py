@@ -8,14 +8,16 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from importlib.util import find_spec
+from ssl import SSLContext, SSLError, create_default_context
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, cast
 
 from pydantic_core import to_json
 
-from openenv.core.addresses import reachable_url, socket_url
+from openenv.core.addresses import reachable_url, server_address, socket_url
 from openenv.core.client.blocking import (
     LoopLock,
+    awaited,
     background_loop,
     blocks_outside_loop,
     in_event_loop,
@@ -25,18 +27,29 @@ from openenv.core.client.blocking import (
 )
 from openenv.core.client.formats import WireFormat
 from openenv.core.client.launch import Bootstrapping
-from openenv.core.client.results import ActT, ObsT, StateT, StepResult
+from openenv.core.client.results import ActT, Done, ObsT, StateT, StepResult
 from openenv.core.client.server_api import fetch_schemas, fetch_tasks
 from openenv.core.client.sync import SyncEnvClient
 from openenv.core.client.transport.connection import Endpoint
 from openenv.core.client.transport.pool import open_session
-from openenv.core.client.transport.session import RESET, ClientSession, given_up, read_answer, session_here, timed_out
+from openenv.core.client.transport.raw_socket import close_raw, exchange_raw
+from openenv.core.client.transport.session import (
+    RESET,
+    ClientSession,
+    given_up,
+    no_fork,
+    read_answer,
+    session_here,
+    timed_out,
+)
 from openenv.core.client.transport.waiter import ThreadWaiter
 from openenv.core.client.vector import VectorEnv
 from openenv.core.exceptions import (
     ConfigurationError,
     ConnectionFailedError,
+    ConnectionLostError,
     RequestNotSentError,
+    ResponseTimeoutError,
 )
 from openenv.core.plain_values import plain_value
 from openenv.core.providers.base import Provider, RuntimeProvider
@@ -66,11 +79,11 @@ _OF_EVERY_CLIENT = frozenset(
         "_has_provider_headers",
     }
     | {"_made_with", "_max_message_bytes", "_message_timeout_s", "_mode", "_own_headers", "_own_token", "_parent"}
-    | {"_ping_interval_s", "_ping_timeout_s", "_provider", "_vectors"}
+    | {"_ping_interval_s", "_ping_timeout_s", "_provider", "_ssl", "_vectors"}
 )
 
 
-class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
+class EnvClient(Bootstrapping, Done, ABC, Generic[ActT, ObsT, StateT]):
     """A session with an environment's server.
 
     Every method is a coroutine inside a running event loop::
@@ -93,7 +106,8 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
     from the classes.
 
     Args:
-        base_url: Address of the server: ``http://``, ``https://``, ``ws://``, ``wss://`` or a bare host.
+        base_url: Address of the server: ``http://``, ``https://``, ``ws://``, ``wss://`` or a bare host; or of its
+            socket or page, ``.../ws`` or ``.../web``. A query goes with each request.
         connect_timeout_s: Seconds that connecting may take.
         message_timeout_s: Seconds that an answer may take; ``None`` for no limit.
         max_message_size_mb: Longest answer that is accepted, in MiB.
@@ -106,17 +120,21 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
             ``Authorization: Bearer``, or as ``X-API-Key`` where ``headers``, or the provider's,
             have an ``Authorization`` for a proxy.
         capacity_wait_s: Seconds to wait in line for a session where every place is taken; on v1 of the wire only.
+        ssl: Certificates to trust of a server at ``https://`` or ``wss://``: a context, or the path of a file in PEM;
+            by default those of the system.
         arrays: Whether fields that the server declares as arrays or files come as arrays of NumPy, which can't be
             written to, and as ``bytes``. Otherwise, and from a server that has no binary frames, they come as nested
             lists and base64. The classes of a ``TypedEnvClient`` say it for themselves.
 
     Raises:
         ConfigurationError: There is neither an address nor a provider, no such mode, the token has other than visible
-            ASCII characters, the time to wait is below 0, or there is no NumPy for ``arrays``.
+            ASCII characters, the time to wait is below 0, there is no NumPy for ``arrays``, or ``ssl`` has no
+            certificates.
     """
 
-    # Scripts are about that look here for the bare socket, to raise its limit of a megabyte. Ours has none to raise.
-    _ws: None = None
+    # The bare socket that a subclass has opened in a ``connect`` of its own, as those of the public project do: its
+    # session is the client's then. Scripts look here, too, to raise a limit of a megabyte, which ours does not have.
+    _ws: Any = None
     _made_with: tuple[tuple[Any, ...], dict[str, Any]]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
@@ -139,7 +157,12 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         token: str | None = None,
         capacity_wait_s: float = 0.0,
         arrays: bool = False,
+        ssl: SSLContext | str | os.PathLike[str] | None = None,
     ) -> None:
+        """Make a client, which connects on its first use.
+
+        The class has all arguments; ``mode`` is ``simulation`` or ``production``.
+        """
         if base_url is None and provider is None:
             raise ConfigurationError("A client requires either base_url or provider (starts a server), got neither.")
         if not 0 <= capacity_wait_s < math.inf:
@@ -147,7 +170,8 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         if arrays and find_spec("numpy") is None:
             raise ConfigurationError("arrays=True needs NumPy, and it is not installed: pip install numpy")
         self._arrays = arrays
-        self._base_url = None if base_url is None else reachable_url(base_url.rstrip("/"))
+        self._ssl = _ssl_context(ssl)
+        self._base_url = None if base_url is None else reachable_url(server_address(base_url))
         self._connect_timeout_s = connect_timeout_s
         self._message_timeout_s = message_timeout_s
         self._max_message_bytes = int(max_message_size_mb * 1024 * 1024)
@@ -182,6 +206,19 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
     @abstractmethod
     def _parse_state(self, payload: dict[str, Any]) -> StateT:
         """Make a state from its fields."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Refuse to be pickled or copied with what belongs to this process.
+
+        Raises:
+            TypeError: The client was used.
+        """
+        if self._connecting.used or self._ws is not None:
+            raise TypeError(
+                f"This {type(self).__name__} was used, and its session can't be pickled or copied. Pickle a client "
+                f"before its first use, or make one in the other process, as in {type(self).__name__}(base_url=...)."
+            )
+        return vars(self)
 
     @property
     def base_url(self) -> str | None:
@@ -232,7 +269,8 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
                 answer only.
             ServerUnauthorizedError: The server asks for a token, or for another one.
         """
-        await self._ensure_session()
+        if self._ws is None:
+            await self._ensure_session()
         return self
 
     @blocks_outside_loop
@@ -240,8 +278,11 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         """End the session. The next call opens a new one."""
         self._endings += 1
         session, self._client_session = self._client_session, None
+        socket, self._ws = self._ws, None
         if session is not None:
             await session.close()
+        if socket is not None:
+            await close_raw(socket)
 
     @blocks_outside_loop
     async def close(self) -> None:
@@ -262,7 +303,8 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
     @blocks_outside_loop
     async def new_session(self) -> Self:
         """Open a further session on the same server; it is closed with this one."""
-        await self._ensure_session()
+        if self._ws is None:
+            await self._ensure_session()
         child = self._child()
         try:
             await child._ensure_session()
@@ -296,6 +338,8 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         """
         if count < 1:
             raise ConfigurationError(f"Expected at least 1 session, got {count}.")
+        if self._ws is not None:
+            raise no_fork()
         session = await self._ensure_session()
         return [self._forked_child(forked) for forked in await session.fork(count, self._message_timeout_s)]
 
@@ -387,7 +431,7 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         await self._started()
         assert self._base_url is not None
         timeout_s = None if self._message_timeout_s is None else self._connect_timeout_s + self._message_timeout_s
-        return await asyncio.to_thread(fetch_schemas, self._base_url, self._headers, timeout_s)
+        return await asyncio.to_thread(fetch_schemas, self._base_url, self._headers, timeout_s, self._ssl)
 
     @blocks_outside_loop
     async def tasks(self, split: str = "train") -> list[dict[str, Any]]:
@@ -412,7 +456,7 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         """
         await self._started()
         assert self._base_url is not None
-        return await asyncio.to_thread(fetch_tasks, self._base_url, split, self._headers)
+        return await asyncio.to_thread(fetch_tasks, self._base_url, split, self._headers, self._ssl)
 
     def reset(self, /, **kwargs: Any) -> Coroutine[Any, Any, StepResult[ObsT]]:
         """Start an episode.
@@ -485,14 +529,14 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
 
     async def __aenter__(self) -> Self:
         """Connect."""
-        await self.connect()  # which a subclass may have extended
+        await awaited(self.connect)  # which a subclass may have extended, or replaced by one that blocks
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Close."""
-        await self.close()
+        await awaited(self.close)
 
     def __enter__(self) -> Self:
         """Connect, blocking."""
@@ -516,6 +560,8 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
     async def _exchange_async(
         self, kind: bytes, data: bytes | None, expected: str, parse: Callable[[dict[str, Any]], ResultT]
     ) -> ResultT:
+        if self._ws is not None:
+            return read_answer(None, await self._exchange_raw(kind, data), expected, parse)
         session = self._session_here() or await self._ensure_session(kind)
         try:
             message = await session.exchange(kind, data, self._message_timeout_s)
@@ -526,9 +572,20 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
             message = await session.exchange(kind, data, self._message_timeout_s)
         return read_answer(session, message, expected, parse)
 
+    async def _exchange_raw(self, kind: bytes, data: bytes | None) -> Any:
+        """Send a request over the socket that a subclass has opened; one that gives no answer is let go."""
+        socket = self._ws
+        try:
+            return await exchange_raw(socket, kind, data, self._message_timeout_s)
+        except (ConnectionLostError, ResponseTimeoutError, asyncio.CancelledError):
+            self._ws = None
+            raise
+
     def _exchange_blocking(
         self, kind: bytes, data: bytes | None, expected: str, parse: Callable[[dict[str, Any]], ResultT]
     ) -> ResultT:
+        if self._ws is not None:
+            return background_loop().run(self._exchange_async(kind, data, expected, parse))
         try:
             session, message = self._request_blocking(kind, data)
         except RequestNotSentError:
@@ -615,6 +672,7 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
             arrays=self._takes_arrays(),
             same_origin_only=self._has_provider_headers,
             check_server=self._check_server,
+            ssl=self._ssl,
         )
 
     def _headers_for(self, provider: Provider) -> dict[str, str]:
@@ -690,6 +748,20 @@ def authorized_headers(headers: Mapping[str, str] | None, token: str | None) -> 
             f"{len(token)} characters is none."
         )
     return {**given, API_KEY_HEADER: token} if is_taken else {**given, "Authorization": f"Bearer {token}"}
+
+
+def _ssl_context(given: SSLContext | str | os.PathLike[str] | None) -> SSLContext | None:
+    """Return a context that trusts the certificates of a file beside the system's; a context or ``None`` as it is."""
+    if given is None or isinstance(given, SSLContext):
+        return given
+    context = create_default_context()
+    try:
+        context.load_verify_locations(given)
+    except (OSError, SSLError, TypeError) as error:
+        raise ConfigurationError(
+            f"Expected ssl to be an ssl.SSLContext or the path of certificates in PEM, got {given!r}: {error}"
+        ) from error
+    return context
 
 
 def _read_picture(data: dict[str, Any]) -> Picture | None:

@@ -2,6 +2,8 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from functools import cache
+from itertools import chain
 from typing import Any, Generic, TypeVar, cast
 
 from pydantic import BaseModel
@@ -9,7 +11,15 @@ from pydantic import BaseModel
 from openenv.core.client.results import ActT, ObsT, StateT, StepResult
 from openenv.core.exceptions import InvalidAnswerError
 from openenv.core.plain_values import plain_value
-from openenv.core.wire.mcp_types import CallToolObservation, GenericMCPObservation, tool_observation_class
+from openenv.core.schema.json_models import model_reader
+from openenv.core.wire.array_fields import holds_arrays
+from openenv.core.wire.errors import validates_itself
+from openenv.core.wire.mcp_types import (
+    TOOL_KEYS,
+    CallToolObservation,
+    GenericMCPObservation,
+    tool_observation_class,
+)
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -94,7 +104,7 @@ class TypedFormat(WireFormat[ActT, ObsT, StateT]):
             raise InvalidAnswerError(f"Expected an observation in the server's answer, got {shown!r}.")
         observation_class = self._observation_class
         known = observation_class.model_fields
-        if "result" in known or "tool_name" in shown or "tools" in shown:
+        if "result" in known or not TOOL_KEYS.isdisjoint(shown):
             observation_class = _with_tools(observation_class, shown)
             known = observation_class.model_fields
         beside = {name: value for name, value in (("reward", reward), ("done", done)) if name in known}
@@ -111,16 +121,38 @@ class TypedFormat(WireFormat[ActT, ObsT, StateT]):
 
 
 def _with_tools(own: type[BaseModel], shown: Mapping[str, Any]) -> type[BaseModel]:
-    """Choose the class of an observation that may be one of tools, which stand beside an environment's own."""
+    """Choose the class of an observation that may be one of tools, which stand beside an environment's own.
+
+    A class that declares the keys comes before what they look like.
+    """
     found = tool_observation_class(shown)
     if own is CallToolObservation:
         return found
-    return own if found is GenericMCPObservation or shown.keys() <= own.model_fields.keys() else found
+    declared = _declared_names(own)
+    of_tools = shown.keys() <= found.model_fields.keys()
+    if found is GenericMCPObservation or not of_tools or shown.keys() <= declared:
+        return own
+    accepts_others = own.model_config.get("extra") == "allow"
+    return own if accepts_others and not declared.isdisjoint(TOOL_KEYS & shown.keys()) else found
+
+
+@cache
+def _declared_names(model: type[BaseModel]) -> frozenset[str]:
+    """Return the names under which a model's fields may be written: their own and aliases, computed ones included."""
+    fields, computed = model.model_fields, model.model_computed_fields
+    aliases = (field.serialization_alias for field in fields.values()), (field.alias for field in computed.values())
+    return frozenset({*fields, *computed, *(alias for alias in chain(*aliases) if alias is not None)})
 
 
 def _from_wire(model: type[ModelT], fields: Mapping[str, Any]) -> ModelT:
-    """Make a model from what the server wrote of it: all fields by their names, computed ones among them."""
-    computed = model.model_computed_fields
-    if computed:
-        fields = {name: value for name, value in fields.items() if name not in computed}
-    return model.model_validate(fields, by_name=True)
+    """Make a model from what the server wrote of it."""
+    if validates_itself(model):
+        computed = model.model_computed_fields
+        return model.model_validate(
+            {name: value for name, value in fields.items() if name not in computed}, by_name=True
+        )
+    made: ModelT = model_reader(model, _may_have_arrays(model))(fields)
+    return made
+
+
+_may_have_arrays = cache(holds_arrays)

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from openenv.core import providers
-from openenv.core.client.blocking import LoopLock, in_event_loop, start_in_thread, wait_for
+from openenv.core.client.blocking import LoopLock, awaited, in_event_loop, start_in_thread, wait_for
 from openenv.core.client.sync import SyncEnvClient
 from openenv.core.exceptions import ConfigurationError, HandleUsedError
 from openenv.core.providers.base import ContainerProvider, Provider, RuntimeProvider
@@ -215,7 +215,7 @@ class ClientHandle(Coroutine[Any, Any, ClientT], Generic[ClientT]):
     ) -> None:
         """Close the client."""
         assert self._client is not None
-        await self._client.close()
+        await awaited(self._client.close)
 
     def __getattr__(self, name: str) -> Any:
         """Hand out an attribute of the client, having its server started for the first of them."""
@@ -249,9 +249,9 @@ class ClientHandle(Coroutine[Any, Any, ClientT], Generic[ClientT]):
         base_url = await start_in_thread(partial(self._start.launch, provider), provider.shut_down)
         client = make_client(self._client_class, provider, base_url, self._options)
         try:
-            await client.connect()
+            await awaited(client.connect)
         except BaseException:
-            await client.close()
+            await awaited(client.close)
             raise
         return client
 

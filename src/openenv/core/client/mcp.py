@@ -6,7 +6,9 @@ a connection is lost holds for them.
 """
 
 import logging
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
+from os import PathLike
+from ssl import SSLContext
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -62,6 +64,7 @@ class MCPClientBase(EnvClient[Any, Any, State]):
         headers: Further headers of the handshake.
         token: What the server asks for.
         capacity_wait_s: Seconds to wait in line for a session.
+        ssl: Certificates to trust, as for ``EnvClient``.
 
     Raises:
         ConfigurationError: The mode is another one, or as ``EnvClient`` raises it.
@@ -80,6 +83,7 @@ class MCPClientBase(EnvClient[Any, Any, State]):
         headers: Mapping[str, str] | None = None,
         token: str | None = None,
         capacity_wait_s: float = 0.0,
+        ssl: SSLContext | str | PathLike[str] | None = None,
     ) -> None:
         if mode is not None and mode.lower() != _MODE:
             raise ConfigurationError(
@@ -98,6 +102,7 @@ class MCPClientBase(EnvClient[Any, Any, State]):
             headers=headers,
             token=token,
             capacity_wait_s=capacity_wait_s,
+            ssl=ssl,
         )
         self._tools: list[Tool] | None = None
 
@@ -260,10 +265,8 @@ def _listed(response: JsonRpcResponse) -> list[ListedTool]:
     return [_read_tool(one) for one in listed]
 
 
-def _with_snake_case(tools: Any) -> Any:
+def _with_snake_case(tools: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Rename the schemas of listed tools that have MCP's name for it, as those of some servers do."""
-    if not isinstance(tools, list) or not all(isinstance(tool, dict) for tool in tools):
-        return tools  # which the class refuses
     return [{_SNAKE_CASE.get(name, name): value for name, value in tool.items()} for tool in tools]
 
 

@@ -1,19 +1,63 @@
 """What a client's ``reset`` and ``step`` return."""
 
-from collections.abc import Mapping
+from collections.abc import Coroutine, Generator, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NoReturn, Self
+
+from typing_extensions import TypeVar
 
 from openenv.core.wire.results import REWARD_SIGNALS, REWARD_WEIGHTS, STEP_REWARDS
+from openenv.core.wire.types import State
 
 ActT = TypeVar("ActT")
 ObsT = TypeVar("ObsT")
-StateT = TypeVar("StateT")
+StateT = TypeVar("StateT", default=State)  # clients of 0.1 name two classes
+
+
+class Done:
+    """Result of a call that has blocked, which may be awaited all the same.
+
+    ``asyncio.run(client.reset())`` calls the method where no event loop runs, and hands on what that returns.
+    """
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[Any, Any, Self]:
+        """Return itself."""
+        yield from ()
+        return self
+
+    def __next__(self) -> NoReturn:
+        """End as a coroutine does: a task calls this, which needs no public ``send`` then."""
+        raise StopIteration(self)
+
+
+Coroutine.register(Done)
+
+
+class Nothing(Done):
+    """Result of a call that has blocked and returns nothing; ``None`` can't be awaited."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        """Say that it is done."""
+        return "<done>"
+
+    def __bool__(self) -> bool:
+        """Be false, as ``None`` is."""
+        return False
+
+    def __next__(self) -> NoReturn:
+        """End as a coroutine without a result does."""
+        raise StopIteration
 
 
 @dataclass
-class StepResult(Generic[ObsT]):
+class StepResult(Done, Generic[ObsT]):
     """An observation with its reward and done flag.
+
+    It may be awaited, which gives itself: ``asyncio.run(client.reset())`` is as good as ``client.reset()``.
 
     Attributes:
         observation: What the environment shows.
@@ -26,6 +70,10 @@ class StepResult(Generic[ObsT]):
     reward: float | None = None
     done: bool = False
     metadata: dict[str, Any] | None = None
+
+    def __hash__(self) -> int:
+        """Hash it, for ``asyncio.gather`` of results that are there already."""
+        return hash((self.reward, self.done))
 
     @property
     def reward_components(self) -> dict[str, float]:

@@ -3,11 +3,13 @@
 import json
 from collections.abc import Mapping
 from http.client import HTTPException
+from ssl import SSLContext
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import quote
-from urllib.request import Request
+from urllib.request import HTTPSHandler, Request
 
+from openenv.core.addresses import url_with_path
 from openenv.core.client.transport.connection import failure_text, server_sentence, unauthorized
 from openenv.core.documents import MAX_JSON_BYTES, parse_json
 from openenv.core.exceptions import (
@@ -28,7 +30,10 @@ _SCHEMA_PARTS = frozenset({"action", "observation", "state"})
 
 
 def fetch_schemas(
-    base_url: str, headers: Mapping[str, str] | None = None, timeout_s: float | None = _SCHEMAS_TIMEOUT_S
+    base_url: str,
+    headers: Mapping[str, str] | None = None,
+    timeout_s: float | None = _SCHEMAS_TIMEOUT_S,
+    ssl: SSLContext | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Request a server's schemas. This blocks.
 
@@ -36,6 +41,7 @@ def fetch_schemas(
         base_url: The server's address: ``http://``, ``https://``, ``ws://``, ``wss://`` or a bare host.
         headers: Further headers of the request.
         timeout_s: Seconds that connecting and each part of the answer may take; ``None`` for no limit.
+        ssl: Certificates to trust; ``None`` for those of the system.
 
     Returns:
         The schemas of ``action``, ``observation`` and ``state``.
@@ -45,8 +51,8 @@ def fetch_schemas(
         ConnectionFailedError: There is no server, or it has no schemas.
         ServerUnauthorizedError: It asks for a token, or for another one.
     """
-    server = _Server(base_url, headers or {}, timeout_s)
-    address = f"{server.address}/schema"
+    server = _Server(base_url, headers or {}, timeout_s, ssl)
+    address = url_with_path(server.address, "/schema")
     try:
         document = server.request("/schema")
     except _StatusError as error:
@@ -60,13 +66,16 @@ def fetch_schemas(
     return {part: schema for part, schema in document.items() if isinstance(schema, dict)}
 
 
-def fetch_tasks(base_url: str, split: str, headers: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+def fetch_tasks(
+    base_url: str, split: str, headers: Mapping[str, str] | None = None, ssl: SSLContext | None = None
+) -> list[dict[str, Any]]:
     """Request the tasks of a split. This blocks.
 
     Args:
         base_url: The server's address: ``http://``, ``https://``, ``ws://``, ``wss://`` or a bare host.
         split: Name of the split.
         headers: Further headers of the requests.
+        ssl: Certificates to trust; ``None`` for those of the system.
 
     Returns:
         What ``reset`` is passed for each task: the task's fields with ``split`` and ``index``, which is where it is
@@ -78,7 +87,7 @@ def fetch_tasks(base_url: str, split: str, headers: Mapping[str, str] | None = N
         ServerExecutionError: The environment failed.
         ServerUnauthorizedError: It asks for a token, or for another one.
     """
-    routes = _TaskRoutes(_Server(base_url, headers or {}, _TASKS_TIMEOUT_S))
+    routes = _TaskRoutes(_Server(base_url, headers or {}, _TASKS_TIMEOUT_S, ssl))
     named = routes.request("/list_environments")
     if not isinstance(named, list) or not named or not isinstance(named[0], str):
         raise ConnectionFailedError(f"Expected the names of environments at {base_url}, got {named!r:.200}.")
@@ -144,6 +153,7 @@ class _Server:
         base_url: The server's address.
         headers: Further headers of the requests.
         timeout_s: Seconds that connecting and each part of an answer may take; ``None`` for no limit.
+        ssl: Certificates to trust; ``None`` for those of the system.
 
     Attributes:
         address: The server's address over HTTP.
@@ -152,7 +162,10 @@ class _Server:
         ConfigurationError: The address is none.
     """
 
-    def __init__(self, base_url: str, headers: Mapping[str, str], timeout_s: float | None) -> None:
+    def __init__(
+        self, base_url: str, headers: Mapping[str, str], timeout_s: float | None, ssl: SSLContext | None
+    ) -> None:
+        self._handlers = () if ssl is None else (HTTPSHandler(context=ssl),)
         self.address = http_address(base_url)
         self._headers = headers
         self._timeout_s = timeout_s
@@ -169,14 +182,14 @@ class _Server:
             _StatusError: It answered with another status than success.
             _NoAnswerError: There was no answer, or no document.
         """
-        url = f"{self.address}{path}"
+        url = url_with_path(self.address, path)
         data = None if body is None else json.dumps(body).encode()
         kind = {} if body is None else {"Content-Type": "application/json"}
         request = Request(url, data, kind)  # noqa: S310  # http_address has checked it
         for name, value in self._headers.items():
             request.add_unredirected_header(name, value)  # they may hold secrets, which are for this server alone
         try:
-            with opener_for(url).open(request, timeout=self._timeout_s) as answer:
+            with opener_for(url, *self._handlers).open(request, timeout=self._timeout_s) as answer:
                 return parse_json(answer.read(MAX_JSON_BYTES))
         except HTTPError as error:
             raise _status_error(url, error) from error
@@ -196,7 +209,7 @@ class _TaskRoutes:
 
     def request(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """Send a request; see ``_Server.request``."""
-        url = f"{self._server.address}{path}"
+        url = url_with_path(self._server.address, path)
         try:
             return self._server.request(path, body)
         except _NoAnswerError as error:

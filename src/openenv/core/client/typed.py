@@ -12,6 +12,7 @@ from openenv.core.environment_types import environment_types, generic_arguments
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.wire.actions import action_model
 from openenv.core.wire.array_fields import holds_arrays
+from openenv.core.wire.types import State, dataclass_advice
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -26,7 +27,7 @@ class TypedEnvClient(FormattedClient[ActT, ObsT, StateT]):
 
     action_class: ClassVar[type[BaseModel]]
     observation_class: ClassVar[type[BaseModel]]
-    state_class: ClassVar[type[BaseModel]]
+    state_class: ClassVar[type[BaseModel]] = State
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Note the classes that a subclass names; a generic one may leave some of them open.
@@ -80,5 +81,7 @@ def _client_name(environment: str) -> str:
 
 
 def _check_model(client: type, parameter: Any) -> None:
+    if advice := dataclass_advice(parameter):
+        raise ConfigurationError(advice)
     if not (isinstance(parameter, type) and issubclass(parameter, BaseModel)):
         raise ConfigurationError(f"Expected {client.__name__} to name three pydantic models, got {parameter!r}.")

@@ -5,13 +5,13 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import index
 from types import TracebackType
-from typing import Any, Generic, Self, TypeAlias
+from typing import Any, Generic, NoReturn, Self, TypeAlias
 
 from pydantic_core import to_json
 
 from openenv.core.client.blocking import LoopLock, background_loop
 from openenv.core.client.formats import WireFormat
-from openenv.core.client.results import ActT, ObsT, StateT, StepResult
+from openenv.core.client.results import ActT, Done, ObsT, StateT, StepResult
 from openenv.core.client.transport.connection import Endpoint
 from openenv.core.client.transport.outgoing import OutgoingRequest
 from openenv.core.client.transport.pool import open_session
@@ -88,6 +88,17 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
         self._tasks = [b"{}"] * count
         self._ended = [False] * count
         self._turn = LoopLock()
+
+    def __getstate__(self) -> NoReturn:
+        """Refuse to be pickled or copied.
+
+        Raises:
+            TypeError: Always.
+        """
+        raise TypeError(
+            "This vector was used, and its sessions can't be pickled or copied. Pickle a client before its first use, "
+            "or make one in the other process, and open a vector there."
+        )
 
     def __len__(self) -> int:
         """How many slots there are."""
@@ -416,7 +427,7 @@ class _SlotWaiter(Generic[ObsT]):
         self._batch.arrived()
 
 
-class SyncVectorEnv(Generic[ActT, ObsT, StateT]):
+class SyncVectorEnv(Done, Generic[ActT, ObsT, StateT]):
     """A vector whose methods block; made by ``SyncEnvClient.vector``.
 
     Args:

@@ -62,6 +62,7 @@ from openenv.core.wire.types import (
     ServerMode,
     SessionInfo,
     State,
+    dataclass_advice,
 )
 
 if TYPE_CHECKING:
@@ -672,6 +673,8 @@ def _types_of(
         found = environment_types(_class_of(factory, config))
         action_cls, observation_cls = action_cls or found.action, observation_cls or found.observation
         state_cls = found.state if state_cls is State else state_cls
+    for advice in filter(None, map(dataclass_advice, (action_cls, observation_cls))):
+        raise ConfigurationError(advice)
     action = action_model(action_cls)
     if action is None:
         raise ConfigurationError(f"Expected a pydantic model, or a union of such, as the actions' class: {action_cls}.")

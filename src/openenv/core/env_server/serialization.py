@@ -8,8 +8,10 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
+from openenv.core.schema.json_models import read_model
 from openenv.core.wire.actions import names_tool_action, own_action, takes_tool_actions
 from openenv.core.wire.answers import outcome_json
+from openenv.core.wire.errors import validates_itself
 from openenv.core.wire.mcp_types import TOOL_ACTIONS
 from openenv.core.wire.mcp_types import CallToolAction as CallToolAction
 from openenv.core.wire.mcp_types import ListToolsAction as ListToolsAction
@@ -35,7 +37,9 @@ def deserialize_action(action_data: Mapping[str, Any], action_cls: type[ActT]) -
     if takes_tool_actions(action_cls) and names_tool_action(action_data):
         own: Any = own_action(action_data, action_cls)
         return TOOL_ACTIONS[action_data["type"]].model_validate(action_data) if own is None else own
-    return action_cls.model_validate(action_data)
+    return (
+        action_cls.model_validate(action_data) if validates_itself(action_cls) else read_model(action_cls, action_data)
+    )
 
 
 def deserialize_action_with_preprocessing(action_data: Mapping[str, Any], action_cls: type[ActT]) -> ActT | Action:

@@ -7,7 +7,7 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import BaseHandler, HTTPRedirectHandler, OpenerDirector, ProxyHandler, Request, build_opener
 
-from openenv.core.addresses import is_on_this_machine
+from openenv.core.addresses import is_on_this_machine, server_address, url_with_path
 from openenv.core.exceptions import ConfigurationError
 
 FIRST_PAUSE_S = 0.02
@@ -78,7 +78,8 @@ def _request(base_url: str, path: str, headers: Mapping[str, str] | None = None)
     parts = urlsplit(base_url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigurationError(f"A server's address looks like http://host:port, but got {base_url!r}.")
-    return Request(f"{base_url.rstrip('/')}{path}", headers=dict(headers or {}))  # noqa: S310  # the scheme was checked above
+    url = url_with_path(server_address(base_url), path)
+    return Request(url, headers=dict(headers or {}))  # noqa: S310  # the scheme was checked above
 
 
 def _refusal(opener: OpenerDirector, request: Request, timeout_s: float) -> str | None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
 from pydantic import BaseModel, FailFast, RootModel, TypeAdapter, ValidatorFunctionWrapHandler, model_validator
 
 from openenv.core.exceptions import InvalidRequestError
+from openenv.core.schema.json_models import reads_alike
 from openenv.core.wire.errors import validated, validates_itself
 from openenv.core.wire.mcp_types import TOOL_ACTIONS
 from openenv.core.wire.types import Action
@@ -157,17 +158,17 @@ class ActionColumn:
         self._action_class = action_class
 
     def read(self, column: list[dict[str, Any]]) -> Sequence[BaseModel | None]:
-        """Return the actions; only ``None`` if any is invalid, or the class overrides ``model_validate``.
+        """Return the actions; only ``None`` if any is invalid, or the class is not read by its own validator alone.
 
         Each session validates an action again that it gets without a model, and so raises the error of its own slot.
 
         Args:
             column: The fields of each action.
         """
-        if validates_itself(self._action_class):
+        if validates_itself(self._action_class) or not reads_alike(self._action_class):
             return [None] * len(column)
         try:
-            actions: list[BaseModel] = self._validator.validate_python(column, by_name=True)
+            actions: list[BaseModel] = self._validator.validate_python(column, by_alias=True, by_name=True)
         except Exception:  # noqa: BLE001  # a validator of the author's may raise anything, in its session once more
             return [None] * len(column)
         return actions

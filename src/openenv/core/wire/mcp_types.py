@@ -111,12 +111,25 @@ class GenericMCPObservation(Observation):
     model_config = ConfigDict(extra="allow")
 
 
-def tool_observation_class(fields: Mapping[str, Any]) -> type[Observation]:
-    """Return the class of an observation of an environment with tools, recognized by its fields."""
-    if "tool_name" in fields:
-        return CallToolObservation
-    return ListToolsObservation if "tools" in fields else GenericMCPObservation
+TOOL_KEYS = frozenset({"tool_name", "tools"})
+"""Fields by which an observation of an environment with tools is recognized."""
 
+
+def tool_observation_class(fields: Mapping[str, Any]) -> type[Observation]:
+    """Return the class of an observation of an environment with tools, recognized by its fields and their form."""
+    if isinstance(fields.get("tool_name"), str) and isinstance(fields.get("error"), Mapping | None):
+        return CallToolObservation
+    tools = fields.get("tools")
+    is_list = isinstance(tools, list) and all(map(_describes_tool, tools))
+    return ListToolsObservation if is_list and fields.keys() <= _LIST_FIELDS else GenericMCPObservation
+
+
+def _describes_tool(value: Any) -> bool:
+    """Return whether a value is a tool's description, with MCP's name of the schema or with ours."""
+    return isinstance(value, Mapping) and "name" in value and ("input_schema" in value or "inputSchema" in value)
+
+
+_LIST_FIELDS = ListToolsObservation.model_fields.keys()
 
 TOOL_ACTIONS: dict[str, type[Action]] = {"list_tools": ListToolsAction, "call_tool": CallToolAction}
 """Actions that list and call tools, by their ``type``."""

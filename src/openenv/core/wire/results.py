@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from openenv.core.exceptions import EnvironmentFailedError
 from openenv.core.wire.arrays import Written, nested
-from openenv.core.wire.types import BaseMessage, Observation, Scalar
+from openenv.core.wire.types import BaseMessage, Observation, Scalar, dataclass_advice
 
 _FORMS = (
     "an observation (a pydantic model), (observation, info), (observation, reward, done[, info]) "
@@ -97,7 +97,9 @@ def outcome_of(returned: Any) -> Outcome:
     if isinstance(returned, tuple):
         shape = ", ".join(type(value).__name__ for value in returned)
         raise EnvironmentFailedError(f"The environment returned ({shape}); expected {_FORMS}.")
-    raise EnvironmentFailedError(f"The environment returned {type(returned).__name__}; expected {_FORMS}.")
+    advice = dataclass_advice(type(returned)) or ""
+    came = f"The environment returned {type(returned).__name__}; expected {_FORMS}. {advice}"
+    raise EnvironmentFailedError(came.rstrip())
 
 
 def _from_plain_model(observation: BaseModel) -> Outcome:

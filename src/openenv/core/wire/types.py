@@ -3,6 +3,7 @@
 This module imports nothing of OpenEnv.
 """
 
+from dataclasses import is_dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -26,10 +27,32 @@ def _float_first(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
     return value if type(value) is float else handler(value)
 
 
+def dataclass_advice(model: Any) -> str | None:
+    """Return what to change in a class that is a dataclass, as those of actions were in 0.1; ``None`` for others."""
+    if not (isinstance(model, type) and is_dataclass(model)):
+        return None
+    return (
+        f"{model.__name__} is a dataclass, as in OpenEnv 0.1: leave @dataclass out and derive it from Action, "
+        "Observation or State, which are pydantic models; its fields stay as they are."
+    )
+
+
+class _Model(BaseModel):
+    """Base of what authors derive from."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Return an attribute of pydantic's, which no instance has that a dataclass's ``__init__`` has made."""
+            if name.startswith("__pydantic_") and (advice := dataclass_advice(type(self))):
+                raise TypeError(advice)
+            return super().__getattr__(name)
+
+
 _AUTHORED = ConfigDict(extra="forbid", validate_assignment=True, arbitrary_types_allowed=True)
 
 
-class Action(BaseModel):
+class Action(_Model):
     """Action of an agent in one step. Subclass it and add the fields.
 
     Attributes:
@@ -47,7 +70,7 @@ class Action(BaseModel):
     metadata: dict[str, Any] = Field(default_factory=dict)
 
 
-class Observation(BaseModel):
+class Observation(_Model):
     """Observation after a reset or a step. Subclass it and add the fields.
 
     Attributes:
@@ -100,7 +123,7 @@ def inherits_field(observation_class: type[BaseModel], name: str) -> bool:
     return issubclass(observation_class, Observation) and repr(field) == repr(Observation.model_fields[name])
 
 
-class State(BaseModel):
+class State(_Model):
     """State of an episode, for trainers and people; an agent does not see it. Further fields are allowed.
 
     Attributes:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from ssl import SSLError
+from ssl import SSLContext, SSLError
 from typing import Any, ClassVar, NamedTuple, Protocol
 from urllib.error import URLError
 from weakref import WeakSet
@@ -97,6 +97,7 @@ class Endpoint:
             may lead to another one.
         check_server: Raises an ``OpenEnvError`` where the server's process was started by this one and has ended;
             returns at once.
+        ssl: Certificates to trust; ``None`` for those of the system.
     """
 
     url: str
@@ -108,6 +109,7 @@ class Endpoint:
     arrays: bool = False
     same_origin_only: bool = False
     check_server: Callable[[], None] | None = field(default=None, repr=False)
+    ssl: SSLContext | None = field(default=None, repr=False)
 
 
 class Placement(NamedTuple):
@@ -460,6 +462,7 @@ async def open_connection(
         headers.append((SESSION_HEADER, session_id))
     if sessions > 1:
         headers.append((SESSIONS_HEADER, str(sessions)))
+    certificates: dict[str, Any] = {} if endpoint.ssl is None else {"ssl": endpoint.ssl}
     try:
         connecting = (_ConnectSameOrigin if endpoint.same_origin_only else _Connect)(
             endpoint.url,
@@ -475,6 +478,7 @@ async def open_connection(
             logger=_wire_logger,
             # A proxy cannot reach this machine's own addresses.
             proxy=None if is_on_this_machine(endpoint.url) else True,
+            **certificates,
         )
         connection = await connecting
     except InvalidStatus as error:

@@ -217,9 +217,8 @@ class LegacySession(ClientSession):
         if self._unasked:
             answer.set_result(self._unasked.popleft())
             return
-        message = b'{"type":"%b"}' % kind if data is None else b'{"type":"%b","data":%b}' % (kind, data)
         try:
-            self.connection.send_message(message)
+            self.connection.send_message(legacy_message(kind, data))
         except OpenEnvError as error:
             answer.set_exception(error)
         else:
@@ -227,11 +226,7 @@ class LegacySession(ClientSession):
 
     async def fork(self, count: int, timeout_s: float | None) -> NoReturn:
         """Refuse: the legacy wire has no message for it. Nothing is sent."""
-        raise ConfigurationError(
-            "fork() needs a server that speaks v1 of the wire; this one speaks the legacy wire only, as the public "
-            "OpenEnv does. Serve the environment with this package, or open sessions with new_session() and reset each "
-            "with the same seed."
-        )
+        raise no_fork()
 
     def abort(self) -> None:
         """Drop the connection."""
@@ -263,6 +258,25 @@ class LegacySession(ClientSession):
             self._waiting.clear()
 
 
+def legacy_message(kind: bytes, data: bytes | None) -> bytes:
+    """Write a request of the legacy wire.
+
+    Args:
+        kind: Its ``type``.
+        data: Its ``data`` as JSON; ``None`` for a type that has none.
+    """
+    return b'{"type":"%b"}' % kind if data is None else b'{"type":"%b","data":%b}' % (kind, data)
+
+
+def no_fork() -> ConfigurationError:
+    """Make the error for a fork on the legacy wire, which has no message for it."""
+    return ConfigurationError(
+        "fork() needs a server that speaks v1 of the wire; this one speaks the legacy wire only, as the public "
+        "OpenEnv does. Serve the environment with this package, or open sessions with new_session() and reset each "
+        "with the same seed."
+    )
+
+
 def session_here(session: ClientSession | None, user: str) -> ClientSession | None:
     """Return a session if it answers in this loop, and let go of one whose loop has ended.
 
@@ -283,14 +297,15 @@ def session_here(session: ClientSession | None, user: str) -> ClientSession | No
     way = "sync" if session.connection.loop is background_loop().loop else "async"
     raise ClientModeError(
         f"{user} is already being used in {way} mode. "
-        "Create a separate client instance when mixing sync and async code."
+        "Create a separate client instance when mixing sync and async code. Calls outside an event loop block, as "
+        "those of client.sync() do; for asyncio.run(), await all calls of a client in one async function."
     )
 
 
 def read_answer(
-    session: ClientSession, message: Any, expected: str, parse: Callable[[dict[str, Any]], ResultT]
+    session: ClientSession | None, message: Any, expected: str, parse: Callable[[dict[str, Any]], ResultT]
 ) -> ResultT:
-    """Parse an answer, or raise the error that it carries."""
+    """Parse an answer, or raise the error that it carries; a session that the server has ended is closed."""
     try:
         return parse(answer_data(message, expected))
     except ValidationError as error:
@@ -298,7 +313,7 @@ def read_answer(
             f"The server's answer does not fit the client's {error.title}; are both of the same version? {error}"
         ) from error
     except _LAST_WORDS as error:
-        if not isinstance(error, EpisodeOrderError | ServerProductionModeError):
+        if session is not None and not isinstance(error, EpisodeOrderError | ServerProductionModeError):
             session.close_soon()
         raise
 

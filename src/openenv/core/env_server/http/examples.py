@@ -5,6 +5,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from openenv.core.schema.values import example_value
+from openenv.core.wire.errors import validated
 
 
 def example_of(model: type[BaseModel]) -> dict[str, Any] | None:
@@ -24,7 +25,7 @@ def example_of(model: type[BaseModel]) -> dict[str, Any] | None:
     """
     example = example_value(model.model_json_schema())
     try:
-        model.model_validate(example)
+        validated(model, example)
     except Exception:  # noqa: BLE001  # an author's own model_validate may raise anything
         return None
     return example if isinstance(example, dict) else None
