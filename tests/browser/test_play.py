@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 from tests.support.environments.common import Add, CounterEnvironment, Total
+from tests.support.environments.moves import MapEnvironment
 from tests.support.servers import RunningServer
 from tests.support.web_pages import ELSEWHERE, PATIENCE_MS, Address, PlayPage
 
@@ -267,6 +268,16 @@ def test_several_kinds_of_actions_are_chosen_from(drawing: PlayPage) -> None:
     drawing.page.click("[data-testid=step]")
     drawing.wait_for(1)
     assert drawing.observation["said"] == {"sure": True}
+
+
+def test_members_of_a_root_model_are_chosen_from(browser: Any) -> None:
+    with playing(browser, create_fastapi_app(MapEnvironment)) as page:
+        page.reset()
+        page.page.select_option("[data-testid=kind]", label="look")
+        page.page.fill("#field-far", "2")
+        page.page.click("[data-testid=step]")
+        page.wait_for(1)
+        assert page.observation["text"] == '{"kind":"look","far":2}'
 
 
 # --- Playing ---------------------------------------------------------------------------------------------------------

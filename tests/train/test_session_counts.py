@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 from rich.console import Console
 from tests.support.environments.tools import Word, WordWithTools
-from tests.support.environments.training import ButtonsEnvironment, Climb, Stairs, StairsEnvironment
+from tests.support.environments.training import ButtonsEnvironment, StairsEnvironment
 from tests.support.models.chat_models import chat_model, chat_tokenizer, save_chat_model
 from tests.support.models.model_server import ScriptedModel
 from tests.support.models.trainers import IGNORED, make_trainer
@@ -63,8 +63,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def url(kind: str) -> Iterator[str]:
-    classes = (Climb, Stairs) if kind == "actions" else ()
-    with RunningServer(create_fastapi_app(KINDS[kind], *classes, max_concurrent_envs=SLOTS)) as server:
+    with RunningServer(create_fastapi_app(KINDS[kind], max_concurrent_envs=SLOTS)) as server:
         yield server.url
 
 

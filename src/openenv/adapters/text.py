@@ -162,6 +162,7 @@ class ActionText:
         kinds = [member.schema for member in members(self.schema)]
         self.kinds = tuple(map(_agent_fields if len(kinds) == 1 else _kind_fields, kinds))
         self.fields = {name: field for kind in self.kinds for name, field in kind.items()}
+        self._required = tuple(kinds[0].get("required", ())) if len(kinds) == 1 else ()
         self._payloads = _finite_payloads(self.fields) if len(self.kinds) == 1 else {}
         self.choices = tuple(self._payloads)
         self.fallback = self._default_text() if fallback is None else fallback
@@ -270,8 +271,7 @@ class ActionText:
     def _default_text(self) -> str | None:
         if len(self.kinds) > 1:
             return None
-        required = self.schema.get("required", ())
-        if not required and all("default" in field for field in self.fields.values()):
+        if not self._required and all("default" in field for field in self.fields.values()):
             return _payload_text({name: field["default"] for name, field in self.fields.items()}, self.fields)
         return self.choices[(len(self.choices) - 1) // 2] if self.choices else None
 

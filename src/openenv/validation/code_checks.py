@@ -10,7 +10,7 @@ from openenv.validation.source import Source
 
 # The bases that make a class what a manifest's key says it is, the usual one first.
 BASES = {
-    "action": ("Action", "BaseModel", "CallToolAction", "ListToolsAction"),
+    "action": ("Action", "BaseModel", "RootModel", "CallToolAction", "ListToolsAction"),
     "observation": ("Observation", "BaseModel", "CallToolObservation", "ListToolsObservation"),
     "environment": ("Environment", "MCPEnvironment"),
     "client": ("EnvClient", "TypedEnvClient", "ToolClient", "GenericEnvClient", "MCPToolClient", "MCPClientBase"),
@@ -61,8 +61,8 @@ def find_reference(names: Names, reference: str) -> Definition | External | None
 
 def _kind_findings(names: Names, key: str, reference: str, found: Definition) -> Iterator[Finding]:
     if not isinstance(found.node, ast.ClassDef):
-        # A client may be made by a call: MyEnv = client_for(MyEnvironment).
-        if key != "client":
+        # A client may be made by a call, as in MyEnv = client_for(MyEnvironment), and an action may be a union.
+        if key != "client" and not (key == "action" and isinstance(found.node, ast.Assign | ast.AnnAssign)):
             yield fail(f"`{key}: {reference}` is no class.", "Name a class in openenv.yaml.")
         return
     bases = [each for each in names.ancestors(found) if isinstance(each, External)]

@@ -4,10 +4,11 @@ import pickle
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, RootModel, TypeAdapter, ValidationError
 from tests.support.environments.lamp import DimAction, DimmableLamp, Lamp, LampAction, LampSeen
 from tests.support.environments.tools import AnyAction, GuessAction, HintAction, Shown, Word
 from tests.support.servers import RunningServer
+from typing_extensions import TypeAliasType
 
 from openenv import (
     Action,
@@ -25,7 +26,15 @@ from openenv.core.env_server.app import create_app, create_fastapi_app
 from openenv.core.env_server.mcp_types import CallToolAction
 from openenv.core.environment_types import environment_types
 from openenv.core.exceptions import ConfigurationError, RequestRejectedError
-from openenv.core.wire.actions import ActionUnion, action_members, action_model, decode_action
+from openenv.core.schema.reader import members as schema_members
+from openenv.core.wire.actions import (
+    ActionUnion,
+    action_member,
+    action_members,
+    action_model,
+    decode_action,
+    member_action,
+)
 
 
 class Plain(BaseModel):
@@ -118,6 +127,37 @@ def test_a_union_validates_its_members(annotation: Any) -> None:
     assert model.model_validate(member) == member
     with pytest.raises(ValidationError):
         model.model_validate({"neither": 1})
+
+
+class Holder(RootModel[Annotated[GuessAction | HintAction, Field(discriminator="type")]]):
+    pass
+
+
+class Heir(Holder):
+    pass
+
+
+Alias = TypeAliasType("Alias", GuessAction | HintAction)
+Deep = TypeAliasType("Deep", Alias | None)
+
+
+@pytest.mark.parametrize(
+    "annotation", [Holder, Heir, RootModel[Heir | None], Alias, Deep, RootModel[Deep], Holder | Plain]
+)
+def test_members_are_found_in_root_models_and_aliases(annotation: Any) -> None:
+    model = union(annotation)
+    members = action_members(model)
+    assert members[:2] == (GuessAction, HintAction)
+    assert [member.name for member in schema_members(model.model_json_schema())] == [each.__name__ for each in members]
+    guess = GuessAction(word="a")
+    taken = member_action(guess, model)
+    assert taken == decode_action({"type": "guess", "word": "a"}, model)
+    assert action_member(taken) == guess
+
+
+def test_a_root_model_of_one_class_has_that_member() -> None:
+    assert action_members(RootModel[Plain]) == (Plain,)
+    assert action_members(RootModel[list[Plain]]) == (RootModel[list[Plain]],)
 
 
 def test_its_schema_is_that_of_the_union() -> None:

@@ -78,7 +78,7 @@ def _beside(found: Schema, field: Schema, followed: str) -> Schema:
 
 
 def members(schema: Schema) -> list[Member]:
-    """List the members of a union, including those of nested unions.
+    """List the members of a union, including those of nested unions and behind references, without null.
 
     Args:
         schema: A whole document.
@@ -94,23 +94,17 @@ def members(schema: Schema) -> list[Member]:
 
 
 def _members(schema: Schema, root: Schema, above: frozenset[str]) -> Iterator[Member]:
-    options = schema.get("oneOf", schema.get("anyOf"))
-    if options is None:
-        yield _member(str(schema.get("title", "Action")), schema, root)
-        return
-    for option in options:
-        reference = str(option.get("$ref", ""))
-        found = target(reference, root) or option
-        if reference in above:
-            continue
-        if not reference or "oneOf" in found or "anyOf" in found:
-            yield from _members(found, root, above | {reference} if reference else above)
-        else:
-            yield _member(reference.rpartition("/")[2], found, root)
-
-
-def _member(name: str, schema: Schema, root: Schema) -> Member:
-    return Member(name, {**schema, "$defs": root.get("$defs", {})})
+    reference = schema.get("$ref")
+    found = target(reference, root) if isinstance(reference, str) and reference not in above else None
+    if found is not None and ("$ref" in found or "oneOf" in found or "anyOf" in found):
+        yield from _members(found, root, above | {str(reference)})
+    elif found is not None:
+        yield Member(str(reference).rpartition("/")[2], {**found, "$defs": root.get("$defs", {})})
+    elif "oneOf" in schema or "anyOf" in schema:
+        for option in schema.get("oneOf", schema.get("anyOf", ())):
+            yield from _members(option, root, above)
+    elif reference is None and schema.get("type") != "null":
+        yield Member(str(schema.get("title", "Action")), {**schema, "$defs": root.get("$defs", {})})
 
 
 def constants(schema: Schema) -> dict[str, Any]:

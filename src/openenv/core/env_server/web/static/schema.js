@@ -164,14 +164,10 @@ export function actionKinds(root) {
 }
 
 function members(schema, root) {
-  const union = schema.oneOf ?? schema.anyOf;
-  if (!union) return [[schema.title ?? "Action", schema]];
-  return union.flatMap((option) => {
-    const found = resolve(option, root);
-    if (found.oneOf || found.anyOf) return members(found, root);
-    const name = option.$ref?.split("/").pop() ?? found.title ?? "Action";
-    return [[name, found]];
-  });
+  const found = resolve(schema, root);
+  const union = found.oneOf ?? found.anyOf;
+  if (union) return union.filter((option) => option.type !== "null").flatMap((option) => members(option, root));
+  return [[schema.$ref?.split("/").pop() ?? found.title ?? "Action", found]];
 }
 
 function concernsTools(schema, root) {
