@@ -1,6 +1,7 @@
 """Checks of an environment's code, by reading its syntax trees."""
 
 import ast
+import re
 from collections.abc import Iterator
 
 from openenv.auto.manifest import Manifest
@@ -104,7 +105,8 @@ def _undescribed(cls: Definition | External) -> Iterator[Finding]:
         name = field.target.id
         written = ast.unparse(field)
         hidden = name.startswith("_") or name == "model_config" or "ClassVar" in ast.unparse(field.annotation)
-        if not hidden and "description=" not in written and f"{name}:" not in documentation:
+        described = "description=" in written or re.search(rf"\b{name}\b[^\n]*:", documentation)
+        if not hidden and not described:
             yield warn(
                 f"{cls.path}:{field.lineno}: {cls.node.name}.{name} has no description.",
                 'Add one: Field(description="...").',

@@ -1,7 +1,4 @@
-"""Models on the wire: actions, observations, states, requests, responses and messages.
-
-This module imports nothing of OpenEnv.
-"""
+"""Models on the wire: actions, observations, states, requests, responses and messages."""
 
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -18,12 +15,14 @@ from pydantic import (
     model_validator,
 )
 
+from openenv.core.plain_values import single_value
+
 Scalar = bool | int | float
 
 
 def _float_first(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
     """Return a float as it is: most rewards are floats, and pydantic's search of a union takes four times as long."""
-    return value if type(value) is float else handler(value)
+    return value if type(value) is float else handler(single_value(value))
 
 
 _AUTHORED = ConfigDict(extra="forbid", validate_assignment=True, arbitrary_types_allowed=True)
