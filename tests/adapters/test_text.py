@@ -7,12 +7,13 @@ from typing import Annotated, Any, Literal, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, create_model
 
 from openenv.adapters.text import ActionText, hidden_text_warning, observation_fields, observation_text
 from openenv.core.env_server.types import Action, Observation
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.wire.actions import action_model
+from openenv.train.agents.players import RandomPlayer
 
 
 class Speed(StrEnum):
@@ -120,7 +121,7 @@ def test_an_observation_of_a_bare_client_reads_the_same() -> None:
         (Move, ("left", "stay", "right")),
         (Choose, ("-1", "0", "1", "2")),
         (Answer, ("false", "true")),
-        (Perhaps, ("red", "blue")),
+        (Perhaps, ("red", "blue", "null")),
         (Wait, ("{}",)),
         (
             Drive,
@@ -403,3 +404,67 @@ def test_text_that_is_only_in_the_metadata_is_noticed(observation: dict[str, Any
 )
 def test_metadata_beside_text_or_without_sentences_is_fine(observation: Any) -> None:
     assert hidden_text_warning(observation) is None
+
+
+OPTIONAL_CHOICES: list[tuple[Any, list[Any]]] = [
+    (Literal["left", "right"], ["left", "right"]),
+    (Speed, ["slow", "fast"]),
+    (bool, [False, True]),
+    (Annotated[int, Field(ge=0, le=2)], [0, 1, 2]),
+    (Literal["auto"] | bool, ["auto", False, True]),
+    (Literal["only"], ["only"]),
+]
+
+
+@pytest.mark.parametrize(("kind", "values"), OPTIONAL_CHOICES)
+@pytest.mark.parametrize("default", [None, ...])
+@pytest.mark.parametrize("by_schema", [False, True])
+def test_an_optional_choice_is_a_choice_with_null(kind: Any, values: list[Any], default: Any, by_schema: bool) -> None:
+    model = create_model("Choice", __base__=Action, choice=(kind | None, default))
+    actions = ActionText(model.model_json_schema() if by_schema else model)
+    texts = [value if isinstance(value, str) else json.dumps(value) for value in [*values, None]]
+    assert actions.choices == tuple(texts)
+    assert actions.instructions() == f"Answer with exactly one of these and nothing else: {', '.join(texts)}."
+    for text, value in zip(texts, [*values, None], strict=True):
+        assert fields_of(actions, text) == {"choice": value}
+    assert actions.fallback == ("null" if default is None else texts[(len(values) - 1) // 2])
+    assert fields_of(actions, "no such choice") == fields_of(actions, str(actions.fallback))
+    player = RandomPlayer(actions, seed=1)
+    seen = {json.dumps(actions.write(player({}))) for _ in range(100)}
+    assert seen == {json.dumps(text) for text in texts}
+
+
+def fields_of(actions: ActionText, text: str) -> dict[str, Any]:
+    action = actions.read(text).action
+    return action.model_dump(mode="json", exclude={"metadata"}) if isinstance(action, BaseModel) else dict(action or {})
+
+
+@pytest.mark.parametrize(("kind", "values"), OPTIONAL_CHOICES)
+@pytest.mark.parametrize("by_schema", [False, True])
+def test_an_optional_choice_among_others(kind: Any, values: list[Any], by_schema: bool) -> None:
+    model = create_model("Choice", __base__=Action, choice=(kind | None, None), count=(int, 3))
+    actions = ActionText(model.model_json_schema() if by_schema else model)
+    assert fields_of(actions, "nonsense") == {"choice": None, "count": 3}
+    for value in [*values, None]:
+        reading = actions.read(json.dumps({"choice": value, "count": 1}))
+        assert reading.legal, reading.problem
+    assert not actions.read('{"choice": "other", "count": 1}').legal
+    RandomPlayer(actions, seed=1)({})
+
+
+def test_the_default_of_an_optional_text_is_no_text() -> None:
+    model = create_model("Say", __base__=Action, words=(str | None, None))
+    actions = ActionText(model, fallback=None)
+    assert fields_of(actions, "anything") == {"words": "anything"}
+    bounded = create_model("Say", __base__=Action, words=(Annotated[str, Field(max_length=3)] | None, None))
+    reading = ActionText(bounded).read("anything")
+    assert (reading.legal, reading.action) == (False, bounded())
+
+
+def test_an_optional_number_may_be_null() -> None:
+    model = create_model("Bid", __base__=Action, amount=(float | None, ...))
+    actions = ActionText(model)
+    assert actions.instructions() == "Answer with amount as a number, or null, and nothing else."
+    assert fields_of(actions, "null") == {"amount": None}
+    large = create_model("Large", __base__=Action, amount=(Annotated[int, Field(ge=0, le=99)] | None, None))
+    assert ActionText(large).instructions() == "Answer with amount, from 0 to 99, or null, and nothing else."

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 from tests.support.environments.common import Add, CounterEnvironment, Total
+from tests.support.environments.moves import MapEnvironment
 from tests.support.servers import RunningServer
 from tests.support.web_pages import ELSEWHERE, PATIENCE_MS, Address, PlayPage
 
@@ -267,6 +268,62 @@ def test_several_kinds_of_actions_are_chosen_from(drawing: PlayPage) -> None:
     drawing.page.click("[data-testid=step]")
     drawing.wait_for(1)
     assert drawing.observation["said"] == {"sure": True}
+
+
+class Steer(Action):
+    """Steer, or let go."""
+
+    way: Literal["left", "right"] | None = None
+
+
+class Tune(Action):
+    """Set what there is to set."""
+
+    colour: Colour | None
+    loud: bool | None
+    level: Annotated[int, Field(ge=0, le=9)] | None
+    only: Literal["once"] | None = None
+    side: Literal["a", "b"] | None = "a"
+
+
+class TuningEnvironment(DrawingEnvironment):
+    """Says what it was told to set."""
+
+
+@pytest.mark.parametrize(("label", "way"), [("left", "left"), ("not set", None)])
+def test_a_single_optional_choice_is_a_row_of_buttons(browser: Any, label: str, way: str | None) -> None:
+    with playing(browser, create_fastapi_app(TuningEnvironment, Steer, Canvas)) as page:
+        page.reset()
+        page.page.get_by_role("button", name=label, exact=True).click()
+        page.wait_for(1)
+        assert page.observation["said"] == {"way": way}
+
+
+def test_optional_choices_may_be_null(browser: Any) -> None:
+    with playing(browser, create_fastapi_app(TuningEnvironment, Tune, Canvas)) as page:
+        page.reset()
+        page.page.click("[data-testid=step]")
+        page.wait_for(1)
+        assert page.observation["said"] == {"colour": None, "loud": None, "level": None, "only": None, "side": "a"}
+        for name, label in (("Colour", "red"), ("Only", "once"), ("Side", "none")):
+            group = page.page.locator("[data-testid=action] fieldset", has_text=name)
+            group.locator(f"label:has-text('{label}')").click()
+        page.page.select_option("#field-loud", label="false")
+        page.page.fill("#field-level", "4")
+        page.page.click("[data-testid=step]")
+        page.wait_for(2)
+        assert page.observation["said"] == {"colour": "red", "loud": False, "level": 4, "only": "once", "side": None}
+        page.assert_accessible()
+
+
+def test_members_of_a_root_model_are_chosen_from(browser: Any) -> None:
+    with playing(browser, create_fastapi_app(MapEnvironment)) as page:
+        page.reset()
+        page.page.select_option("[data-testid=kind]", label="look")
+        page.page.fill("#field-far", "2")
+        page.page.click("[data-testid=step]")
+        page.wait_for(1)
+        assert page.observation["text"] == '{"kind":"look","far":2}'
 
 
 # --- Playing ---------------------------------------------------------------------------------------------------------

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy
 import pytest
+from pydantic import ValidationError
 from tests.support.servers import RunningServer
 
 from openenv import Action, Environment, Observation, State
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.exceptions import RequestRejectedError, ServerExecutionError
 from openenv.core.generic_client import GenericEnvClient
+from openenv.core.rubrics import Rubric
 
 ARRAYS = {
     "scalars": [numpy.int64(3), numpy.float32(0.5), numpy.bool_(True), numpy.str_("x")],
@@ -136,3 +138,21 @@ def test_the_core_does_not_import_numpy() -> None:
     assert (
         subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60).stdout == "False\n"
     )
+
+
+@pytest.mark.parametrize("reward", [numpy.array([0.5]), numpy.array([[0.5]], numpy.float32), numpy.float64(0.5)])
+def test_a_reward_may_be_an_array_of_one(reward: Any) -> None:
+    observation = Observation(reward=reward)
+    assert (type(observation.reward), observation.reward) == (float, 0.5)
+    observation.reward = reward
+    assert observation.reward == 0.5
+    with pytest.raises(ValidationError):
+        Observation(reward=numpy.array([0.5, 0.5]))
+
+
+def test_a_score_of_a_rubric_may_be_an_array_of_one() -> None:
+    class Half(Rubric):
+        def forward(self, action: Any, observation: Any) -> Any:
+            return numpy.array([0.5])
+
+    assert Half()(None, None) == 0.5

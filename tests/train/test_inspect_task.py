@@ -5,16 +5,17 @@ import os
 import subprocess
 import sys
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from inspect_ai.util import registry_info
-from tests.support.environments.training import CRASHING_SEEDS
+from tests.support.environments.training import CRASHING_SEEDS, Climb, Stairs, StairsEnvironment
 from tests.support.models.model_server import Answer, ScriptedModel
 from tests.support.servers import RunningServer
 
+from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.inspect_task import play
 from openenv.train.tasks.seeds import evaluation_seeds
@@ -56,16 +57,23 @@ def test_its_name_is_the_same_in_an_editable_installation() -> None:
 
 
 @pytest.fixture(scope="module")
-def log(stairs_server: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Inspect's log of two epochs. It runs in a process of its own, since it leaves streams open in its last one."""
-    folder = tmp_path_factory.mktemp("inspect")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """Inspect's log of two epochs, with as many sessions as samples at once.
+
+    It runs in a process of its own, since it leaves streams open in its last one.
+    """
+    with RunningServer(create_fastapi_app(StairsEnvironment, Climb, Stairs, max_concurrent_envs=2)) as server:
+        yield run_inspect(server, tmp_path_factory.mktemp("inspect"))
+
+
+def run_inspect(server: RunningServer, folder: Path) -> dict[str, Any]:
     (folder / "tasks.jsonl").write_text("".join(f'{{"seed": {seed}}}\n' for seed in SEEDS))
     given = {
-        "environment": stairs_server.url,
+        "environment": server.url,
         "tasks": folder / "tasks.jsonl",
         "system_prompt": "Climb.",
         "success_reward": 0.75,
-        "sessions": 8,
+        "sessions": 2,
         "reset": "{height: null}",
         "max_turns": 5,
     }
@@ -73,6 +81,8 @@ def log(stairs_server: RunningServer, tmp_path_factory: pytest.TempPathFactory) 
     model = ScriptedModel(climb)
     command = [sys.executable, "-m", "inspect_ai", "eval", "openenv/play", "--model", "openai-api/local/climber"]
     settings = [
+        "--max-samples",
+        "2",
         "--epochs",
         "2",
         "--no-fail-on-error",
@@ -99,7 +109,7 @@ def log(stairs_server: RunningServer, tmp_path_factory: pytest.TempPathFactory) 
         )
     assert shown.returncode == 0, shown.stdout + shown.stderr
     (file,) = (folder / "logs").glob("*.json")
-    stairs_server.wait_for_sessions(0)
+    server.wait_for_sessions(0)
     read: dict[str, Any] = json.loads(file.read_text())
     return read
 

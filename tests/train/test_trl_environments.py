@@ -4,6 +4,7 @@ They use clients as those scripts do: blocking and without ``sync()``, one for e
 made anew at every reset, with the fields of observations and results that they read there.
 """
 
+import asyncio
 import inspect
 import re
 from collections import Counter
@@ -17,6 +18,7 @@ from typing import Any, ClassVar
 import pytest
 from datasets import Dataset  # type: ignore[import-untyped]
 from examples.tiny_model import Call, make_tiny_model, play_episode
+from pydantic import Field
 from tests.support.servers import RunningServer
 from transformers.utils.chat_template_utils import get_json_schema
 from trl.trainer.grpo_config import GRPOConfig
@@ -30,8 +32,10 @@ from browsergym_env.server.settings import Settings as BrowserSettings
 from echo_env import EchoEnv
 from echo_env.models import EchoAction, EchoObservation
 from echo_env.server.echo_environment import EchoEnvironment
+from openenv import Environment, StepResult
+from openenv.core import EnvClient
 from openenv.core.env_server.app import create_app
-from openenv.core.env_server.types import Action, Observation
+from openenv.core.env_server.types import Action, Observation, State
 from openenv.core.exceptions import ServerCapacityError
 from openenv.train.quiet import quiet_libraries
 from openspiel_env import OpenSpielEnv
@@ -393,6 +397,136 @@ class Browser:
         assert socket is None, "there is a limit to raise"
 
 
+class DriveAction(Action):
+    action_type: str
+    lane_direction: str | None = None
+
+
+class DriveObservation(Observation):
+    speed_kmh: float = 0.0
+    nearby_actors: list[dict[str, Any]] = Field(default_factory=list)
+    collision_detected: bool = False
+    collided_with: str | None = None
+    rubric_reward: float | None = None
+
+
+class DriveEnvironment(Environment[DriveAction, DriveObservation, State]):
+    """A road with a pedestrian ahead, in place of a simulator, for one session."""
+
+    def reset(self, scenario_name: str = "") -> DriveObservation:
+        assert scenario_name == "pedestrian"
+        self.distance, self.speed, self.lane = 30.0, 36.0, 0
+        return self._seen()
+
+    def step(self, action: DriveAction) -> DriveObservation:
+        if action.action_type == "emergency_stop":
+            self.speed = 0.0
+        if action.action_type == "lane_change":
+            self.lane += 1 if action.lane_direction == "right" else -1
+        self.distance -= self.speed / 36
+        return self._seen()
+
+    def _seen(self) -> DriveObservation:
+        hit = self.distance <= 0 and self.lane == 0
+        ahead = [{"type": "pedestrian", "distance": self.distance}] if self.distance > 0 else []
+        return DriveObservation(
+            speed_kmh=self.speed,
+            nearby_actors=ahead,
+            collision_detected=hit,
+            collided_with="pedestrian" if hit else None,
+            rubric_reward=-1.0 if hit else 1.0,
+            done=hit,
+        )
+
+    @property
+    def state(self) -> State:
+        return State()
+
+
+class DriveEnv(EnvClient[DriveAction, DriveObservation, State]):
+    """A client with parsers by hand, which reads fields by ``get``."""
+
+    def _step_payload(self, action: DriveAction) -> Row:
+        return action.model_dump(exclude_none=True, exclude={"metadata"})
+
+    def _parse_result(self, payload: Row) -> StepResult[DriveObservation]:
+        shown = payload.get("observation", {})
+        read = DriveObservation(**shown, done=payload.get("done", False), reward=payload.get("reward"))
+        return StepResult(observation=read, reward=payload.get("reward"), done=payload.get("done", False))
+
+    def _parse_state(self, payload: Row) -> State:
+        return State(**payload)
+
+
+class Drive:
+    """Has a loop of its own, in which it runs what a call returns where that is a coroutine; a server for each."""
+
+    urls: ClassVar[Iterator[str]]
+    loops: ClassVar[list[asyncio.AbstractEventLoop]] = []
+
+    def __init__(self) -> None:
+        self.client: Any = DriveEnv(base_url=next(self.urls), connect_timeout_s=30, message_timeout_s=120)
+        self.loop = asyncio.new_event_loop()
+        self.loops.append(self.loop)
+        self.reward = 0.0
+        self.calls = 0
+
+    def reset(self, **row: Any) -> str:
+        self.reward, self.calls = 0.0, 0
+        return self._told(self._ended(self.client.reset(scenario_name="pedestrian")))
+
+    def observe(self) -> str:
+        """Let time go by.
+
+        Returns:
+            What there is to see.
+        """
+        return self._later()
+
+    def emergency_stop(self) -> str:
+        """Brake.
+
+        Returns:
+            What there is to see.
+        """
+        self._ended(self.client.step(DriveAction(action_type="emergency_stop")))
+        return self._later()
+
+    def lane_change(self, direction: str) -> str:
+        """Take another lane.
+
+        Args:
+            direction: "left" or "right".
+
+        Returns:
+            What there is to see.
+        """
+        self._ended(self.client.step(DriveAction(action_type="lane_change", lane_direction=direction)))
+        return self._later()
+
+    def _later(self) -> str:
+        self.calls += 1
+        for _ in range(10):
+            result = self._ended(self.client.step(DriveAction(action_type="observe")))
+            if result.done:
+                break
+        self.reward = result.observation.rubric_reward or 0.0
+        return self._told(result)
+
+    def _ended(self, result: Any) -> Any:
+        if asyncio.iscoroutine(result):
+            asyncio.set_event_loop(self.loop)
+            return self.loop.run_until_complete(result)
+        return result
+
+    def _told(self, result: Any) -> str:
+        seen = result.observation
+        ahead = ", ".join(f"{actor['type']} at {actor['distance']}" for actor in seen.nearby_actors)
+        return (
+            f"{seen.speed_kmh:.0f} km/h, {ahead or 'nothing ahead'}{', a collision' if seen.collision_detected else ''}"
+        )
+
+
 # --- Players in the model's place, for the first episodes that it is shown --------------------------------------------
 
 
@@ -424,6 +558,11 @@ def fill_cells(environment: Sudoku, random: Random) -> Call | None:
         return None
     row, col, number = (random.randint(1, 9) for _ in range(3))
     return "place", {"row": row, "col": col, "number": number}
+
+
+def drive(environment: Drive, random: Random) -> Call | None:
+    calls: list[Call] = [("observe", {}), ("emergency_stop", {}), ("lane_change", {"direction": "left"})]
+    return None if environment.calls else random.choice(calls)
 
 
 def browse(environment: Browser, random: Random) -> Call | None:
@@ -458,7 +597,7 @@ def train(
     completion_length: int = 1024,
     shown_batches: int = 40,
 ) -> tuple[list[Any], dict[str, float]]:
-    """Train a tiny model for one step on as many rollouts; return their environments and what was logged."""
+    """Train a tiny model for two steps on as many rollouts; return their environments and what the first logged."""
     prompt = [{"role": "user", "content": "Play.\n"}]
     environment, random = environment_class(), Random(1)
     tools = [get_json_schema(getattr(environment, name)) for name in tools_of(environment_class)]
@@ -478,7 +617,7 @@ def train(
         environment_factory=environment_class,
         args=GRPOConfig(
             output_dir=str(folder),
-            max_steps=1,
+            max_steps=2,
             per_device_train_batch_size=rollouts,
             num_generations=4,
             max_completion_length=completion_length,
@@ -615,6 +754,21 @@ def test_wordle_and_catch_in_one_class(
     assert -1.0 <= logged["rewards/catch_reward/mean"] <= 1.0
     assert 0.0 <= logged["rewards/wordle_reward/mean"] <= 1.0
     assert (wordle.sessions.active_sessions, catch.sessions.active_sessions) == (4, 4), "closed clients leave nothing"
+
+
+def test_a_car_on_a_server_of_its_own(
+    serve: Callable[..., RunningServer], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    servers = [serve(DriveEnvironment, DriveAction, DriveObservation, max_concurrent_envs=1) for _ in range(4)]
+    monkeypatch.setattr(Drive, "urls", cycle([server.url for server in servers]), raising=False)
+
+    environments, logged = train(Drive, drive, tmp_path, reward_funcs=rewards_of, rollouts=4)
+    while Drive.loops:
+        Drive.loops.pop().close()
+
+    assert logged["tools/call_frequency"] > 0.5
+    assert {environment.reward for environment in environments} <= {-1.0, 0.0, 1.0}
+    assert any(environment.calls for environment in environments)
 
 
 @pytest.mark.needs("browser")

@@ -3,8 +3,8 @@
 An observation is its ``text`` field if it has one, else one line ``name value`` for each field. What an agent fills in
 of an action are its required fields, or all fields where none is required; ``metadata`` never counts. Then
 
-- one field with a finite number of values (``Literal``, ``Enum``, ``bool``, an integer with both bounds): the text is
-  one of these values;
+- one field with a finite number of values (``Literal``, ``Enum``, ``bool``, an integer with both bounds, each of them
+  perhaps optional): the text is one of these values, ``null`` where it may be none;
 - one ``str`` field: the whole text; one number: the number;
 - anything else, and one of several kinds of actions: a JSON object.
 
@@ -26,7 +26,7 @@ from pydantic_core import from_json
 
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.schema.json_models import read_model
-from openenv.core.schema.reader import finite_values, members, resolved
+from openenv.core.schema.reader import constants, finite_values, members, resolved
 
 __all__ = ["ActionText", "Reading", "hidden_text_warning", "observation_fields", "observation_text"]
 
@@ -163,12 +163,10 @@ class ActionText:
         kinds = [member.schema for member in members(self.schema)]
         self.kinds = tuple(map(_agent_fields if len(kinds) == 1 else _kind_fields, kinds))
         self.fields = {name: field for kind in self.kinds for name, field in kind.items()}
+        self._required = tuple(kinds[0].get("required", ())) if len(kinds) == 1 else ()
         self._payloads = _finite_payloads(self.fields) if len(self.kinds) == 1 else {}
         self.choices = tuple(self._payloads)
-        self.fallback = self._default_text() if fallback is None else fallback
-        self._fallback_action: BaseModel | dict[str, Any] | None = None
-        if self.fallback is not None:
-            self._fallback_action = self._read_fallback(self.fallback)
+        self.fallback, self._fallback_action = self._read_fallback(fallback)
 
     @property
     def is_free_text(self) -> bool:
@@ -228,10 +226,12 @@ class ActionText:
         what = field.get("description") or name.replace("_", " ")
         if self.choices and len(self.choices) <= 50:
             return f"Answer with exactly one of these and nothing else: {', '.join(self.choices)}."
+        null = ", or null," if field.get("nullable") else ""
         if self.choices:
-            return f"Answer with {what}, from {self.choices[0]} to {self.choices[-1]}, and nothing else."
+            last = self.choices[-2 if null else -1]
+            return f"Answer with {what}, from {self.choices[0]} to {last}{null or ','} and nothing else."
         if field.get("type") in ("integer", "number"):
-            return f"Answer with {what} as a number and nothing else."
+            return f"Answer with {what} as a number{null} and nothing else."
         return f"Answer with {what} and nothing else."
 
     @property
@@ -268,19 +268,24 @@ class ActionText:
             return self._payloads[alike[0]]
         raise _IllegalTextError(f"expected one of {', '.join(self.choices[:50])}; got {_shortened(text)!r}")
 
-    def _default_text(self) -> str | None:
+    def _default_payload(self) -> dict[str, Any] | None:
         if len(self.kinds) > 1:
             return None
-        required = self.schema.get("required", ())
-        if not required and all("default" in field for field in self.fields.values()):
-            return _payload_text({name: field["default"] for name, field in self.fields.items()}, self.fields)
-        return self.choices[(len(self.choices) - 1) // 2] if self.choices else None
+        if not self._required and all("default" in field for field in self.fields.values()):
+            return {name: field["default"] for name, field in self.fields.items()}
+        scale = [payload for payload in self._payloads.values() if None not in payload.values()]
+        return scale[(len(scale) - 1) // 2] if scale else None
 
-    def _read_fallback(self, fallback: str) -> BaseModel | dict[str, Any]:
+    def _read_fallback(self, text: str | None) -> tuple[str | None, BaseModel | dict[str, Any] | None]:
+        """Return the text and the action of the fallback, by default those that the schema suggests."""
         try:
-            return self._make(self._payload(fallback))
+            payload = self._default_payload() if text is None else self._payload(text)
+            if payload is None:
+                return None, None
+            text = _payload_text(payload, self.fields) if text is None else text
+            return text, self._make(payload)
         except _IllegalTextError as error:
-            raise ConfigurationError(f"The fallback {fallback!r} is no legal action: {error}.") from error
+            raise ConfigurationError(f"The fallback {text!r} is no legal action: {error}.") from error
 
 
 class _IllegalTextError(Exception):
@@ -297,7 +302,7 @@ def _kind_fields(schema: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return what is filled in of one kind of several: with the fields that agents choose, what tells it apart."""
     chosen = _agent_fields(schema)
     named = {name: resolved(field, schema) for name, field in schema.get("properties", {}).items()}
-    return {name: field for name, field in named.items() if name in chosen or "const" in field}
+    return {name: field for name, field in named.items() if name in chosen or name in constants(schema)}
 
 
 def _finite_payloads(fields: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -382,7 +387,8 @@ def _keys_text(fields: Mapping[str, Mapping[str, Any]]) -> str:
 
 def _field_text(field: Mapping[str, Any]) -> str:
     values = finite_values(field, MAX_CHOICES)
-    kind = "one of " + ", ".join(map(_value_text, values[:50])) if values else str(field.get("type", "any value"))
+    any_value = f"{field.get('type', 'any value')}{' or null' if field.get('nullable') else ''}"
+    kind = "one of " + ", ".join(map(_value_text, values[:50])) if values else any_value
     return f"{kind}: {field['description']}" if field.get("description") else kind
 
 

@@ -14,6 +14,7 @@ from openenv.auto.manifest import MANIFEST_FILE, Manifest
 from openenv.auto.names import class_prefix
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.wire.actions import action_model
 
 
 class Package(Protocol):
@@ -50,6 +51,8 @@ def find_class(package: Package, base: type, key: str, modules: tuple[str, ...])
     if reference is None:
         return _only_class(package, base, key, modules)
     found = load_attribute(package, key, reference) if ":" in reference else _named(package, key, reference, modules)
+    if key == "action":  # which may be a union
+        found = action_model(found) or found
     if not (isinstance(found, type) and issubclass(found, base)):
         raise _manifest_error(package, key, f"must name a subclass of {base.__name__}, but that is {found!r}")
     return found

@@ -11,6 +11,28 @@ from pydantic_core import PydanticSerializationError
 _ARRAYS = (("numpy", ("generic", "ndarray")), ("torch", ("Tensor",)))
 
 
+def single_value(value: Any) -> Any:
+    """Return the number of an array or a tensor that has one, whatever its shape; any other value as it is.
+
+    Args:
+        value: What an environment gave as a reward or a score.
+
+    Example:
+        >>> import numpy
+        >>> single_value(numpy.array([[0.5]]))
+        0.5
+    """
+    if type(value) in (float, int):
+        return value
+    try:
+        plain = plain_value(value)
+    except PydanticSerializationError:
+        return value
+    while isinstance(plain, list) and len(plain) == 1:
+        plain = plain[0]
+    return plain if isinstance(plain, int | float) else value
+
+
 def plain_value(value: Any) -> Any:
     """Make a number of a scalar, and nested lists of an array or a tensor; for the ``fallback`` of pydantic.
 

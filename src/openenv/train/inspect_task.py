@@ -104,20 +104,18 @@ class _Arena:
 
     def __init__(self, environment: str, sessions: int) -> None:
         self._environment = environment
-        # One more, for the client's own, which asks for tasks and tools.
-        self._sessions = sessions + 1
+        self._sessions = sessions
         self._client: Client | None = None
         self._tools: EnvironmentTools | None = None
         self.pixels: frozenset[str] = frozenset()
         self._lock = Lock()
 
     def client(self) -> Client:
-        """Return a client of the server, connected."""
+        """Return a client of the server, which has no session of its own: each is a sample's."""
         if self._client is None:
             made = make(self._environment, max_sessions=self._sessions, capacity_wait_s=CAPACITY_WAIT_S)
             self._client = made.sync()
             atexit.register(self._client.close)
-            self._client.connect()
         return self._client
 
     async def tools(self) -> EnvironmentTools:

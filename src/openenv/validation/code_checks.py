@@ -1,6 +1,7 @@
 """Checks of an environment's code, by reading its syntax trees."""
 
 import ast
+import re
 from collections.abc import Iterator
 
 from openenv.auto.manifest import Manifest
@@ -10,7 +11,7 @@ from openenv.validation.source import Source
 
 # The bases that make a class what a manifest's key says it is, the usual one first.
 BASES = {
-    "action": ("Action", "BaseModel", "CallToolAction", "ListToolsAction"),
+    "action": ("Action", "BaseModel", "RootModel", "CallToolAction", "ListToolsAction"),
     "observation": ("Observation", "BaseModel", "CallToolObservation", "ListToolsObservation"),
     "environment": ("Environment", "MCPEnvironment"),
     "client": ("EnvClient", "TypedEnvClient", "ToolClient", "GenericEnvClient", "MCPToolClient", "MCPClientBase"),
@@ -61,8 +62,8 @@ def find_reference(names: Names, reference: str) -> Definition | External | None
 
 def _kind_findings(names: Names, key: str, reference: str, found: Definition) -> Iterator[Finding]:
     if not isinstance(found.node, ast.ClassDef):
-        # A client may be made by a call: MyEnv = client_for(MyEnvironment).
-        if key != "client":
+        # A client may be made by a call, as in MyEnv = client_for(MyEnvironment), and an action may be a union.
+        if key != "client" and not (key == "action" and isinstance(found.node, ast.Assign | ast.AnnAssign)):
             yield fail(f"`{key}: {reference}` is no class.", "Name a class in openenv.yaml.")
         return
     bases = [each for each in names.ancestors(found) if isinstance(each, External)]
@@ -104,7 +105,8 @@ def _undescribed(cls: Definition | External) -> Iterator[Finding]:
         name = field.target.id
         written = ast.unparse(field)
         hidden = name.startswith("_") or name == "model_config" or "ClassVar" in ast.unparse(field.annotation)
-        if not hidden and "description=" not in written and f"{name}:" not in documentation:
+        described = "description=" in written or re.search(rf"\b{name}\b[^\n]*:", documentation)
+        if not hidden and not described:
             yield warn(
                 f"{cls.path}:{field.lineno}: {cls.node.name}.{name} has no description.",
                 'Add one: Field(description="...").',

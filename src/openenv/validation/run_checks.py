@@ -12,11 +12,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from openenv.auto.package import EnvironmentPackage
+from openenv.core.client.blocking import wait_for
+from openenv.core.client.mcp import fetch_tools
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import OpenEnvError, ProviderError
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.providers.local_process import LocalProcessProvider
 from openenv.core.schema.json_models import read_model
+from openenv.core.schema.reader import constants, members
 from openenv.core.sync_client import SyncEnvClient
 from openenv.core.wire.mcp_types import CallToolObservation
 from openenv.validation.findings import Check, Finding, fail, warn
@@ -87,6 +90,24 @@ def _find_in_seeds(running: Running) -> Iterable[Finding]:
     return [warn(f"two resets with seed {_SEED} gave different observations", remedy)]
 
 
+def _find_in_tools(running: Running) -> Iterator[Finding]:
+    try:
+        kinds = dict(members(running.client.schemas()["action"]))
+        listed = wait_for(fetch_tools, running.client.async_client)
+    except OpenEnvError as error:
+        yield fail(str(error), _MEND)
+        return
+    remedy = "Give an action a field for each of its values, and an annotation that is a model or a union of models."
+    for name, kind in kinds.items():
+        if "properties" not in kind:
+            yield fail(f"the action {name} is no object with fields, so agents get a tool without parameters", remedy)
+    for tool in listed:
+        kind = kinds.get(tool.action or "", {})
+        fields = kind.get("properties", {}).keys() - {"metadata", *constants(kind)}
+        if fields and not tool.input_schema.get("properties"):
+            yield fail(f"the tool {tool.name} has no parameters, but {tool.action} has {', '.join(fields)}", remedy)
+
+
 def _reset(running: Running) -> StepResult[Any]:
     result: StepResult[Any] = running.client.reset(seed=_SEED)
     return result
@@ -102,4 +123,5 @@ _STARTS = Check("start", "its server starts and makes an environment", _find_in_
 _CHECKS = (
     Check("reset", "the first observation and its class", _find_in_reset),
     Check("seed", "two resets with the same seed", _find_in_seeds),
+    Check("tools", "each action is a tool with the action's fields", _find_in_tools),
 )

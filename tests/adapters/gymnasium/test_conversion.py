@@ -140,7 +140,7 @@ def test_an_observation_that_is_not_as_its_schema_says(drive_server: RunningServ
         (True, {"terminated": False, "truncated": True, "why": "time"}, (False, True, {"why": "time"})),
         (True, {"terminated": True, "truncated": False}, (True, False, {})),
         (True, None, (True, False, {})),
-        (False, {"truncated": True, "nothing": None}, (False, False, {"truncated": True})),
+        (False, {"truncated": True, "nothing": None}, (False, False, {"truncated": True, "nothing": None})),
         (True, {"terminated": "by hand", "truncated": 3}, (True, False, {"terminated": "by hand", "truncated": 3})),
     ],
 )

@@ -2,13 +2,14 @@
 
 import copy
 import re
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env, data_equivalence
 from tests.adapters.gymnasium.test_env import spec
+from tests.adapters.gymnasium.test_infos import assert_equal
 from tests.support.servers import RunningServer
 
 from openenv import GenericEnvClient
@@ -19,6 +20,46 @@ from openenv.core.environment_types import environment_types
 from openenv.core.exceptions import ConfigurationError, RequestRejectedError
 
 pytestmark = pytest.mark.timeout(180)
+
+
+class ReportingEnv(gymnasium.Env[Any, Any]):
+    """Rewards are arrays of one; what is reported has no value, or one that JSON has no form for."""
+
+    action_space = gymnasium.spaces.Discrete(2)
+    observation_space = gymnasium.spaces.Discrete(2)
+    REPORT: ClassVar[dict[str, Any]] = {
+        "none": None,
+        "nan": float("nan"),
+        "low": -np.inf,
+        "row": np.array([1.0, np.nan, np.inf], np.float32),
+        "deep": {"none": None, "list": [None, np.float64("nan")]},
+    }
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
+        return 0, self.REPORT
+
+    def step(self, action: int) -> Any:
+        return 1, np.array([0.5], np.float32), np.array([False]), False, self.REPORT
+
+
+gymnasium.register("Tests/Reporting-v0", entry_point=f"{__name__}:ReportingEnv")
+
+
+def test_reports_without_a_value_and_rewards_of_one_element_arrive() -> None:
+    with served("Tests/Reporting-v0") as server:
+        mine = GymnasiumEnv(server.url)
+        _, begun = mine.reset(seed=1)
+        _, reward, terminated, truncated, seen = mine.step(1)
+        mine.close()
+        several = GymnasiumVectorEnv(server.url, num_envs=2)
+        _, batched = several.reset(seed=1)
+        several.close()
+    assert (type(reward), reward, terminated, truncated) == (float, 0.5, False, False)
+    for report in (begun, seen):
+        assert_equal(report, {**ReportingEnv.REPORT, "deep": {"none": None, "list": [None, float("nan")]}})
+    assert batched["none"].tolist() == [None, None]
+    assert np.isnan(batched["nan"]).all()
+
 
 CLASSIC_CONTROL = ["CartPole-v1", "Acrobot-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1"]
 TOY_TEXT = [

@@ -114,7 +114,7 @@ class TestRunning:
         folder = scaffold(tmp_path, "my_env")
         report = json.loads(openenv("validate", folder, "--json").stdout)
         assert report["levels_run"] == ["static", "runtime"]
-        assert [result["check_id"] for result in report["results"]][-3:] == ["start", "reset", "seed"]
+        assert [result["check_id"] for result in report["results"]][-4:] == ["start", "reset", "seed", "tools"]
 
     def test_it_can_be_left_out(self, openenv: Any, tmp_path: Path) -> None:
         ended = openenv("validate", "--no-run", self.broken(tmp_path, TOP, f'raise RuntimeError("run")\n{TOP}'))
@@ -139,6 +139,14 @@ class TestRunning:
     def test_a_seed_that_is_not_used(self, openenv: Any, tmp_path: Path) -> None:
         found = self.checks(openenv, self.broken(tmp_path, RESET, RESET[:-1] + 'str(uuid4()) + "'))
         assert found["seed"]["status"] == "warn"
+
+    @pytest.mark.parametrize("root", ["list[int]", "str", "dict[str, int]"])
+    def test_an_action_that_is_no_object_with_fields(self, openenv: Any, tmp_path: Path, root: str) -> None:
+        file = tmp_path / "mine.py"
+        move = f"from pydantic import RootModel\nclass Move(RootModel[{root}]): pass\n"
+        file.write_text(move + FILE.replace("Environment[Action", "Environment[Move"))
+        found = self.checks(openenv, f"{file}:MyEnvironment")
+        assert found["tools"]["evidence"][0].startswith("the action Move is no object with fields, so agents get")
 
     def test_a_file(self, openenv: Any, tmp_path: Path) -> None:
         file = tmp_path / "mine.py"

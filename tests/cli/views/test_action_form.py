@@ -163,3 +163,18 @@ def test_numbers_are_read_exactly(value: float) -> None:
     with pytest.MonkeyPatch.context() as monkeypatch:
         answer = Typing(monkeypatch, Amount, json.dumps(value)).form.ask()
     assert answer == {"amount": value}
+
+
+class Optional(Action):
+    suit: Suit | None
+    sure: bool | None
+    level: int | None = Field(ge=1, le=30)
+    side: Literal["left", "right"] | None = None
+
+
+def test_optional_choices_may_be_null(monkeypatch: pytest.MonkeyPatch) -> None:
+    typing = Typing(monkeypatch, Optional, "null", "n", "null", "", "spades", "true", "7", "null")
+    assert typing.form.ask() == {"suit": None, "sure": None, "level": None}
+    assert typing.form.ask() == {"suit": "spades", "sure": True, "level": 7, "side": None}
+    assert "suit (hearts, spades, null)" in typing.seen
+    assert "level (1 to 30, null)" in typing.seen

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import websockets
+from pydantic import Field
 from tests.conftest import Serve
 from tests.support.environments.common import Add, CounterEnvironment, Gate, GatedEnvironment, Total
 from tests.support.servers import RunningServer
@@ -16,6 +17,7 @@ from openenv.core.client.client import _OF_EVERY_CLIENT, EnvClient
 from openenv.core.client.generic import GenericEnvClient
 from openenv.core.client.results import StepResult
 from openenv.core.env_server.app import create_fastapi_app
+from openenv.core.env_server.types import Observation
 from openenv.core.exceptions import (
     ClientModeError,
     ConfigurationError,
@@ -195,3 +197,50 @@ async def test_a_socket_of_another_loop_is_refused(server: RunningServer) -> Non
     async with client as env:
         with pytest.raises(ClientModeError, match="another event loop"):
             await asyncio.to_thread(env.reset)
+
+
+class Transcript(Observation):
+    """What a game says, with a default for everything."""
+
+    prompt: str = ""
+    messages: list[str] = Field(default_factory=list)
+
+
+class TranscriptEnv(EnvClient[int, Transcript, dict[str, Any]]):
+    """Reads the observations of a game by ``get``, as public clients do."""
+
+    def _step_payload(self, action: int) -> dict[str, Any]:
+        return {"amount": action}
+
+    def _parse_result(self, payload: dict[str, Any]) -> StepResult[Transcript]:
+        shown = payload.get("observation", {})
+        read = Transcript(prompt=shown.get("prompt", ""), messages=shown.get("messages", []))
+        return StepResult(read, payload["reward"], payload["done"])
+
+    def _parse_state(self, payload: dict[str, Any]) -> dict[str, Any]:
+        return payload
+
+
+class GameEnvironment(CounterEnvironment):
+    def reset(self, seed: int | None = None, **task: Any) -> Any:  # type: ignore[override]
+        super().reset(seed=seed)
+        return Transcript(messages=["begin"])
+
+
+def test_an_observation_of_another_environment_is_warned_of_once(
+    server: RunningServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    with TranscriptEnv(base_url=server.url).sync() as client:
+        for _ in range(2):
+            with pytest.raises(IndexError):
+                client.reset().observation.messages[0]
+    (message,) = [record.message for record in caplog.records if "another environment's" in record.message]
+    assert message.startswith(f"TranscriptEnv at {server.url}: the server's observation has the fields total, ")
+    assert "and Transcript has none of them but messages, prompt." in message
+
+
+def test_an_observation_with_a_field_in_common_is_no_other_s(caplog: pytest.LogCaptureFixture) -> None:
+    app = create_fastapi_app(GameEnvironment, Add, Transcript)
+    with RunningServer(app) as game, TranscriptEnv(base_url=game.url).sync() as client:
+        assert client.reset().observation.messages == ["begin"]
+    assert "another environment's" not in caplog.text

@@ -427,3 +427,126 @@ def test_a_published_schema_may_refer_to_anything_within_it() -> None:
         "way": {"type": "string"},
         "else": {"$ref": "https://example.org/schema"},
     }
+
+
+def numpy_style(word: str, times: int = 1) -> str:
+    """Say a word.
+
+    It is said as often as wished.
+
+    Parameters
+    ----------
+    word : str
+        What to say,
+        in one word.
+    times : int, optional
+        How often. (choices: [1, 2])
+
+    Returns
+    -------
+    str
+        What was said.
+    """
+    return word * times
+
+
+def numpy_style_of_several(word: str, times: int = 1) -> str:
+    """Say a word.
+
+    Notes
+    -----
+    Loudly.
+
+    Parameters
+    ----------
+    word, times
+        What to say how often.
+    """
+    return word * times
+
+
+def sphinx_style(word: str, times: int = 1) -> str:
+    """Say a word.
+
+    It is said as often as :func:`wished`.
+
+    :param word: What to say,
+        in one word.
+    :param int times: How often. (choices: [1, 2])
+    :type word: str
+    :returns: What was said.
+    :raises ValueError: Never.
+    """
+    return word * times
+
+
+def google_style(word: str, times: int = 1) -> str:
+    """Say a word.
+
+    It is said as often as :func:`wished`.
+
+    Args:
+        word: What to say,
+            in one word.
+        times (int): How often. (choices: [1, 2])
+
+    Returns:
+        What was said.
+    """
+    return word * times
+
+
+@pytest.mark.parametrize("function", [numpy_style, sphinx_style, google_style])
+def test_docstrings_of_every_style_describe_the_arguments(function: Callable[..., Any]) -> None:
+    signature = ToolSignature(function, "say")
+    assert signature.description.splitlines()[0] == "Say a word."
+    assert signature.description.splitlines()[-1].startswith("It is said as often as ")
+    assert signature.parameters["properties"] == {
+        "word": {"type": "string", "description": "What to say, in one word."},
+        "times": {"type": "integer", "enum": [1, 2], "description": "How often."},
+    }
+
+
+def test_a_description_of_several_arguments_is_that_of_each() -> None:
+    signature = ToolSignature(numpy_style_of_several, "say")
+    assert signature.description == "Say a word."
+    fields = signature.parameters["properties"]
+    assert fields["word"]["description"] == fields["times"]["description"] == "What to say how often."
+
+
+@pytest.mark.parametrize(
+    "docstring",
+    [
+        "A move.\n\nAttributes\n----------\nway : str\n    Where to.",
+        "A move.\n\nParameters\n----------\nway : str\n    Where to.",
+        "A move.\n\n:ivar way: Where to.",
+        "A move.\n\n:var str way: Where to.",
+        "A move.\n\n:param way: Where to.\n:type way: str",
+        "A move.\n\nAttributes:\n    way: Where to.",
+    ],
+)
+def test_docstrings_of_every_style_describe_fields(docstring: str) -> None:
+    model: Any = type(
+        "Move", (Action,), {"__doc__": docstring, "__annotations__": {"way": str}, "__module__": __name__}
+    )
+    assert model_description(model) == "A move."
+    assert model_parameters(model, ("metadata",))["properties"]["way"]["description"] == "Where to."
+    assert described_schema(model.model_json_schema())["properties"]["way"]["description"] == "Where to."
+
+
+@pytest.mark.parametrize("text", ["Look:\n\n:class:`Thing` is one.", "Steps\n-----\n\nArgs:\n    word: What to say."])
+def test_marks_of_another_meaning_are_no_style(text: str) -> None:
+    def say(word: str) -> str:
+        return word
+
+    say.__doc__ = text
+    assert ToolSignature(say, "say").description == text.split("\n\nArgs:")[0]
+
+
+@given(st.text(alphabet=":-\n PRarmestuwod", max_size=80))
+def test_any_docstring_is_read(text: str) -> None:
+    def say(word: str) -> str:
+        return word
+
+    say.__doc__ = text
+    assert ToolSignature(say, "say").parameters["properties"].keys() == {"word"}

@@ -61,7 +61,15 @@ class TestResolved:
         assert resolved({"anyOf": [{"type": "integer"}, {"type": "null"}], "default": None}, {}) == {
             "type": "integer",
             "default": None,
+            "nullable": True,
         }
+
+    def test_references_of_several_alternatives(self) -> None:
+        root = {"$defs": {"Way": {"enum": ["left", "right"]}}}
+        field = {"anyOf": [{"$ref": "#/$defs/Way"}, {"type": "boolean"}, {"type": "null"}]}
+        found = resolved(field, root)
+        assert found == {"anyOf": [{"enum": ["left", "right"]}, {"type": "boolean"}, {"type": "null"}]}
+        assert finite_values(found, 9) == ["left", "right", False, True, None]
 
     def test_several_alternatives_stay(self) -> None:
         field = {"anyOf": [{"type": "integer"}, {"type": "string"}]}

@@ -7,10 +7,11 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 import pytest
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, RootModel, TypeAdapter, ValidationError
 from tests.support.environments.lamp import DimAction, DimmableLamp, Lamp, LampAction, LampSeen
 from tests.support.environments.tools import AnyAction, GuessAction, HintAction, Shown, Word
 from tests.support.servers import RunningServer
+from typing_extensions import TypeAliasType
 
 from openenv import (
     Action,
@@ -28,7 +29,15 @@ from openenv.core.env_server.app import create_app, create_fastapi_app
 from openenv.core.env_server.mcp_types import CallToolAction
 from openenv.core.environment_types import environment_types
 from openenv.core.exceptions import ConfigurationError, InvalidRequestError, RequestRejectedError
-from openenv.core.wire.actions import ActionUnion, action_members, action_model, decode_action
+from openenv.core.schema.reader import members as schema_members
+from openenv.core.wire.actions import (
+    ActionUnion,
+    action_member,
+    action_members,
+    action_model,
+    decode_action,
+    member_action,
+)
 
 
 class Plain(BaseModel):
@@ -140,6 +149,37 @@ def test_strict_members_are_made_of_their_json() -> None:
     for wrong in ({"on": "2020-02-03", "seats": ["1"]}, {"key": 3}):
         with pytest.raises(InvalidRequestError):
             decode_action(wrong, union)
+
+
+class Holder(RootModel[Annotated[GuessAction | HintAction, Field(discriminator="type")]]):
+    pass
+
+
+class Heir(Holder):
+    pass
+
+
+Alias = TypeAliasType("Alias", GuessAction | HintAction)
+Deep = TypeAliasType("Deep", Alias | None)
+
+
+@pytest.mark.parametrize(
+    "annotation", [Holder, Heir, RootModel[Heir | None], Alias, Deep, RootModel[Deep], Holder | Plain]
+)
+def test_members_are_found_in_root_models_and_aliases(annotation: Any) -> None:
+    model = union(annotation)
+    members = action_members(model)
+    assert members[:2] == (GuessAction, HintAction)
+    assert [member.name for member in schema_members(model.model_json_schema())] == [each.__name__ for each in members]
+    guess = GuessAction(word="a")
+    taken = member_action(guess, model)
+    assert taken == decode_action({"type": "guess", "word": "a"}, model)
+    assert action_member(taken) == guess
+
+
+def test_a_root_model_of_one_class_has_that_member() -> None:
+    assert action_members(RootModel[Plain]) == (Plain,)
+    assert action_members(RootModel[list[Plain]]) == (RootModel[list[Plain]],)
 
 
 def test_its_schema_is_that_of_the_union() -> None:

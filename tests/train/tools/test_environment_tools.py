@@ -5,12 +5,14 @@ from typing import Any, Literal
 
 import pytest
 from tests.support.environments.lamp import DimAction, DimmableLamp
+from tests.support.environments.moves import AnyMove, MapEnvironment
 from tests.support.environments.tools import Notes
 from tests.support.environments.training import Climb, Stairs, StairsEnvironment
 from tests.support.legacy_server import legacy_app
 from tests.support.servers import RunningServer
 
 from openenv import Action, Environment, GenericEnvClient, Observation, State, tool
+from openenv.adapters.text import ActionText
 from openenv.core.client.blocking import wait_for
 from openenv.core.client.mcp import MCPToolClient, fetch_tools
 from openenv.core.env_server.app import create_fastapi_app
@@ -97,6 +99,20 @@ def test_a_typed_client_gets_models_which_are_checked_here(mixed: RunningServer)
         assert tools.action("guess", {"letter": "e"}) == CallToolAction(tool_name="guess", arguments={"letter": "e"})
         with pytest.raises(InvalidRequestError, match="word: Field required"):
             tools.action("guess_action", {})
+
+
+def test_members_of_a_root_model_are_tools_and_reach_the_environment_as_the_whole() -> None:
+    with serve(MapEnvironment) as server, client_for(MapEnvironment)(base_url=server.url).sync() as client:
+        tools = EnvironmentTools.of(client)
+        assert tools.names == ("go", "stay", "look")
+        action = tools.action("go", {"way": "left"})
+        assert action == AnyMove.model_validate({"kind": "go", "way": "left"})
+        assert tools.call(action) == ("go", {"way": "left"})
+        client.reset()
+        assert client.step(action).observation.text == '{"kind":"go","way":"left"}'
+    actions = ActionText(AnyMove)
+    assert '"far" (one of 0, 1, 2, 3: how far)' in actions.instructions()
+    assert actions.read('{"kind": "look", "far": 2}').action == AnyMove.model_validate({"kind": "look", "far": 2})
 
 
 def test_a_class_that_makes_actions_of_tools_beside_its_own_is_one_of_them() -> None:

@@ -156,9 +156,9 @@ def report_of(result: StepResult[Any]) -> tuple[bool, bool, dict[str, Any]]:
     """Return whether the episode terminated, whether it was truncated, and what was reported beside the observation.
 
     An environment that returns Gymnasium's five values has both flags in its metadata. Any other one ends by
-    terminating. ``None`` counts as nothing reported.
+    terminating.
     """
-    info = {name: value for name, value in restored_info(result.metadata or {}).items() if value is not None}
+    info = restored_info(result.metadata or {})
     terminated, truncated = info.get("terminated"), info.get("truncated")
     if isinstance(terminated, bool) and isinstance(truncated, bool):
         del info["terminated"], info["truncated"]

@@ -12,6 +12,7 @@ from openenv.adapters.gymnasium.models import GymnasiumAction, GymnasiumObservat
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import EnvironmentMetadata, State
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.plain_values import single_value
 
 __all__ = ["GymnasiumEnvironment"]
 
@@ -81,7 +82,8 @@ class GymnasiumEnvironment(Environment[ActT, ObsT, State], Generic[ActT, ObsT]):
         """Do one action; returns Gymnasium's five values."""
         value, reward, terminated, truncated, info = self._env.step(self.action_codec.decode(action.action))
         self._steps += 1
-        return self._observation(value), float(reward), bool(terminated), bool(truncated), plain_info(info)
+        number = float(single_value(reward))
+        return self._observation(value), number, bool(terminated), bool(truncated), plain_info(info)
 
     @property
     def state(self) -> State:

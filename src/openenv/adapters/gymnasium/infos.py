@@ -1,9 +1,11 @@
 """What an environment reports beside observations, as JSON and back.
 
-NumPy's arrays go as lists. So that a Gymnasium client gets them as arrays again, the entry ``numpy`` lists where they
-were and of what type; whoever wants the numbers only passes over it.
+NumPy's arrays go as lists, NaN as null and an infinite number as the text ``Infinity`` or ``-Infinity``. So that a
+Gymnasium client gets them as they were, the entry ``numpy`` lists where arrays and such numbers stood, and of what
+type; a reader of the finite numbers alone can pass over it.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +15,9 @@ from pydantic_core import to_jsonable_python
 __all__ = ["ARRAYS", "plain_info", "restored_info"]
 
 ARRAYS = "numpy"
-"""The entry that says what was an array."""
+"""The entry that says what was an array or no finite number."""
+
+_FLOAT = {"dtype": "float"}
 
 
 def plain_info(info: Mapping[str, Any]) -> dict[str, Any]:
@@ -23,7 +27,8 @@ def plain_info(info: Mapping[str, Any]) -> dict[str, Any]:
         info: What a Gymnasium environment returned.
 
     Returns:
-        The same with lists for arrays, Python's numbers for NumPy's, and text for what has no form in JSON.
+        The same with lists for arrays, Python's numbers for NumPy's, and text for what has no form in JSON; null for
+        NaN.
 
     Example:
         >>> plain_info({"mask": np.array([1, 0], np.int8), "prob": np.float64(0.5)})
@@ -35,7 +40,7 @@ def plain_info(info: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def restored_info(info: Mapping[str, Any]) -> dict[str, Any]:
-    """Make arrays again of what was one.
+    """Make arrays and numbers again of what was one.
 
     Args:
         info: What ``plain_info`` wrote, or any other metadata, which stays as it is.
@@ -50,7 +55,10 @@ def restored_info(info: Mapping[str, Any]) -> dict[str, Any]:
 def _plain(value: Any, path: str, arrays: dict[str, Any]) -> Any:
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
         arrays[path] = {"dtype": value.dtype.name, "shape": list(value.shape)}
-        return value.tolist()
+        return _finite(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        arrays[path] = _FLOAT
+        return _finite(float(value))
     if isinstance(value, np.ndarray | np.generic):
         return _plain(value.tolist(), path, arrays)
     if isinstance(value, Mapping):
@@ -60,7 +68,18 @@ def _plain(value: Any, path: str, arrays: dict[str, Any]) -> Any:
     return to_jsonable_python(value, fallback=str)
 
 
+def _finite(value: Any) -> Any:
+    """Write numbers that JSON has no form for, at any depth of lists, so that ``float`` and NumPy read them again."""
+    if isinstance(value, list):
+        return [_finite(part) for part in value]
+    if not isinstance(value, float) or math.isfinite(value):
+        return value
+    return None if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
 def _restored(value: Any, path: str, arrays: Mapping[str, Any]) -> Any:
+    if arrays.get(path) == _FLOAT:
+        return math.nan if value is None else float(value)
     if path in arrays:
         return np.array(value, arrays[path]["dtype"]).reshape(arrays[path]["shape"])
     if isinstance(value, Mapping):

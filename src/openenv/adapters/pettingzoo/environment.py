@@ -13,6 +13,7 @@ from openenv.adapters.pettingzoo.opponents import Seating, Turn, legal_actions
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import EnvironmentMetadata, State
 from openenv.core.exceptions import ConfigurationError, IllegalActionError
+from openenv.core.plain_values import single_value
 
 __all__ = ["PettingZooEnvironment"]
 
@@ -150,12 +151,13 @@ class PettingZooEnvironment(Environment[ActT, ObsT, State], Generic[ActT, ObsT])
         """See the position as the seat that is to move, with what it has earned since its last move."""
         value, reward, terminated, truncated, info = self._env.last()
         info = {"agent": self._env.agent_selection, **info}
-        return self._observation(value), float(reward), bool(terminated), bool(truncated), plain_info(info)
+        number = float(single_value(reward))
+        return self._observation(value), number, bool(terminated), bool(truncated), plain_info(info)
 
     def _after_any_seat(self, mover: str) -> Step[ObsT]:
         """Pass on what a seat has earned with its move, and the position as the next seat sees it."""
         env = self._env
-        rewards = {agent: float(reward) for agent, reward in env.rewards.items()}
+        rewards = {agent: float(single_value(reward)) for agent, reward in env.rewards.items()}
         terminated, truncated = all(env.terminations.values()), all(map(self._is_out, env.agents))
         while not truncated and self._is_out(env.agent_selection):
             env.step(None)

@@ -13,6 +13,7 @@ from openenv.adapters.skyrl.tasks import check_task, messages_of
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation, State
 from openenv.core.exceptions import InvalidRequestError, ResetNeededError
+from openenv.core.plain_values import single_value
 from openenv.core.tasks import Splits, Task, TaskListing, read_tasks
 
 __all__ = ["ConversationObservation", "ReplyAction", "SkyRLEnvironment", "SkyRLState"]
@@ -130,7 +131,7 @@ class SkyRLEnvironment(TaskListing, Environment[ReplyAction, ConversationObserva
         self._state.step_count += 1
         return _observation(
             seen["observations"],
-            reward=float(seen["reward"]),
+            reward=float(single_value(seen["reward"])),
             done=bool(seen["done"]),
             metadata=seen.get("metadata"),
             postprocessed_action=seen.get("postprocessed_action"),

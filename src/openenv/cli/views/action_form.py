@@ -233,7 +233,8 @@ class FormField:
         choices = self._text.choices
         is_scale = self._schema.get("type") == "integer" and self._schema.keys().isdisjoint(("enum", "const"))
         if len(choices) > MAX_LISTED or (choices and is_scale):
-            return f"{choices[0]} to {choices[-1]}"
+            is_nullable = self._schema.get("nullable") is True
+            return f"{choices[0]} to {choices[-2]}, null" if is_nullable else f"{choices[0]} to {choices[-1]}"
         return ", ".join(choices)
 
     def _completed(self, text: str) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+import logging
 import math
 import os
 import re
@@ -25,7 +26,7 @@ from openenv.core.client.blocking import (
     start_in_thread,
     wait_for,
 )
-from openenv.core.client.formats import WireFormat
+from openenv.core.client.formats import WireFormat, foreign_observation_warning
 from openenv.core.client.launch import Bootstrapping
 from openenv.core.client.results import ActT, Done, ObsT, StateT, StepResult
 from openenv.core.client.server_api import fetch_schemas, fetch_tasks
@@ -58,6 +59,8 @@ from openenv.core.wire.messages import MessageType
 from openenv.core.wire.names import API_KEY_HEADER, TOKEN_VARIABLE
 from openenv.core.wire.results import ImageFile, Picture
 
+logger = logging.getLogger(__name__)
+
 _MODES = ("simulation", "production")
 _MODE_VARIABLE = "OPENENV_CLIENT_MODE"
 _TOKEN = re.compile("[!-~]+")
@@ -70,6 +73,7 @@ _OF_EVERY_CLIENT = frozenset(
         "_capacity_wait_s",
         "_check_server",
         "_children",
+        "_compared",
         "_connect_timeout_s",
         "_connecting",
         "_endings",
@@ -187,6 +191,8 @@ class EnvClient(Bootstrapping, Done, ABC, Generic[ActT, ObsT, StateT]):
         self._has_provider_headers = False
         self._capacity_wait_s = capacity_wait_s
         self._client_session: ClientSession | None = None
+        # Whether a first observation was compared with its class; set by the first reset.
+        self._compared = False
         self._connecting = LoopLock()
         # How often a session was ended: one that was being opened meanwhile is ended, too.
         self._endings = 0
@@ -474,7 +480,17 @@ class EnvClient(Bootstrapping, Done, ABC, Generic[ActT, ObsT, StateT]):
             ResponseTimeoutError: No answer came within ``message_timeout_s``.
             InvalidAnswerError: What came is no answer, or does not fit the client's classes.
         """
-        return self._exchange(RESET, to_json(kwargs, fallback=plain_value), MessageType.OBSERVATION, self._parse_result)
+        return self._exchange(RESET, to_json(kwargs, fallback=plain_value), MessageType.OBSERVATION, self._parse_reset)
+
+    def _parse_reset(self, payload: dict[str, Any]) -> StepResult[ObsT]:
+        """Make the result of a reset; log a warning, once, where it seems to be another environment's."""
+        result = self._parse_result(payload)
+        if not self._compared:
+            self._compared = True
+            warning = foreign_observation_warning(payload.get("observation"), result.observation)
+            if warning is not None:
+                logger.warning("%s at %s: %s", type(self).__name__, self._base_url, warning)
+        return result
 
     def step(self, action: ActT, **kwargs: Any) -> Coroutine[Any, Any, StepResult[ObsT]]:
         """Do one action.

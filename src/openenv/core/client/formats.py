@@ -23,6 +23,8 @@ from openenv.core.wire.mcp_types import (
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
+_OF_EVERY_OBSERVATION = {"done", "reward", "metadata"}
+
 
 class WireFormat(ABC, Generic[ActT, ObsT, StateT]):
     """Writes the actions of a session and reads its answers."""
@@ -118,6 +120,30 @@ class TypedFormat(WireFormat[ActT, ObsT, StateT]):
             pydantic.ValidationError: It does not fit the class.
         """
         return cast("StateT", _from_wire(self._state_class, payload))
+
+
+def foreign_observation_warning(sent: Any, read: Any) -> str | None:
+    """Say that an observation which a client has read has none of the fields that the server sent.
+
+    A client whose parser has a default for each field gives empty observations of another environment's server.
+
+    Args:
+        sent: The observation's fields as the server sent them.
+        read: The observation that the client has made of them.
+
+    Returns:
+        What is wrong and what to do; ``None`` where a field is the same, or nothing can be compared.
+    """
+    if not isinstance(sent, Mapping) or not isinstance(read, BaseModel):
+        return None
+    there, here = sent.keys() - _OF_EVERY_OBSERVATION, type(read).model_fields.keys() - _OF_EVERY_OBSERVATION
+    if not there or not here or not here.isdisjoint(there) or type(read).model_config.get("extra") == "allow":
+        return None
+    name, theirs, own = type(read).__name__, ", ".join(sorted(there)), ", ".join(sorted(here))
+    return (
+        f"the server's observation has the fields {theirs}, and {name} has none of them but {own}. The server is "
+        "probably another environment's; start the one of this client."
+    )
 
 
 def _with_tools(own: type[BaseModel], shown: Mapping[str, Any]) -> type[BaseModel]:

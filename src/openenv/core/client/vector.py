@@ -186,6 +186,10 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
                     requests[slot] = (b"step", to_json(self._formats[slot].step_payload(action), fallback=plain_value))
             return await self._exchange(requests)
 
+    def session(self, slot: int) -> ClientSession | None:
+        """Return the session of a slot; ``None`` where it is to be opened again."""
+        return self._sessions[slot]
+
     async def close(self) -> None:
         """End the sessions. The vector can't be used again."""
         self.closed = True

@@ -12,6 +12,8 @@ from itertools import count
 from math import isfinite
 from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 
+from openenv.core.plain_values import single_value
+
 __all__ = ["Rubric"]
 
 PreHook: TypeAlias = Callable[["Rubric", Any, Any], Any]
@@ -423,7 +425,7 @@ def _checked(score: Any) -> Any:
     if score is None or isinstance(score, str | bytes):
         raise TypeError(f"Expected a number from forward, got {score!r:.100}.")
     try:
-        number = float(score)
+        number = float(single_value(score))
     except (TypeError, ValueError, RuntimeError):
         raise TypeError(f"Expected a number from forward, got {score!r:.100}.") from None
     if not isfinite(number):

@@ -13,7 +13,7 @@ from enum import Enum
 from types import SimpleNamespace, UnionType
 from typing import Annotated, Any, NotRequired, Required, Union, get_args, get_origin, get_type_hints
 
-from docstring_parser import ParseError
+from docstring_parser import Docstring, ParseError, numpydoc, rest
 from docstring_parser.google import GoogleParser, Section, SectionType
 from pydantic import BaseModel, ConfigDict, PydanticUserError, TypeAdapter, ValidationError, WithJsonSchema
 from pydantic.fields import FieldInfo
@@ -44,6 +44,13 @@ _OTHERS = [Section("Returns", "returns", SectionType.SINGULAR), Section("Raises"
 _OF_FUNCTIONS = GoogleParser(_ARGUMENTS + _OTHERS)
 _EXAMPLES = [Section(title, "examples", SectionType.SINGULAR) for title in ("Example", "Examples", "Example:")]
 _OF_CLASSES = GoogleParser([Section("Attributes", "attribute", SectionType.MULTIPLE), *_EXAMPLES])
+# How a docstring shows that it is written in NumPy's style, by an underlined title, or in that of Sphinx, by a field.
+_TITLES_OF_NUMPY = (
+    "(?:Other )?Parameters|Params|Arguments|Args|Attributes|Returns|Yields|Raises|Warns|Examples?|Notes?|See Also"
+)
+_TITLE_OF_NUMPY = re.compile(rf"^(?:{_TITLES_OF_NUMPY})[ \t]*\n-{{3,}}[ \t]*$", re.MULTILINE)
+_FIELD_OF_SPHINX = re.compile(r"^:\w+[^:\n]*:(?=\s|$)", re.MULTILINE)
+_VARIABLE_OF_SPHINX = re.compile(r"^:(?:i|c)?var\b", re.MULTILINE)
 
 
 class ToolSignature:
@@ -214,15 +221,25 @@ class _Text:
 
 
 def _read_docstring(docstring: str | None, parser: GoogleParser) -> _Text:
+    """Read a docstring in the style of Google, of NumPy or of Sphinx."""
     text = inspect.cleandoc(docstring or "")
+    parse: Callable[[str], Docstring] = parser.parse
     title = parser.titles_re.search(text)
+    for beginning, other in ((_FIELD_OF_SPHINX, _parse_sphinx), (_TITLE_OF_NUMPY, numpydoc.parse)):
+        found = beginning.search(text)
+        if found is not None:
+            title, parse = found, other
     description = (text if title is None else text[: title.start()]).strip()
     try:
-        described = parser.parse(text).params
+        described = parse(text).params
     except ParseError:  # a section of another form counts as text
         return _Text(text, {})
-    fields = {parameter.arg_name: _on_one_line(parameter.description) for parameter in described}
-    return _Text(description, fields)
+    names = [(name.strip(" *"), each) for each in described for name in each.arg_name.split(",")]
+    return _Text(description, {name: _on_one_line(each.description) for name, each in names})
+
+
+def _parse_sphinx(text: str) -> Docstring:
+    return rest.parse(_VARIABLE_OF_SPHINX.sub(":attribute", text))
 
 
 def _on_one_line(text: str | None) -> str:

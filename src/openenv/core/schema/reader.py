@@ -5,6 +5,7 @@ choices and bounds of integers. It validates nothing.
 """
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any, NamedTuple
 
 Schema = Mapping[str, Any]
@@ -48,7 +49,9 @@ def target(reference: str, root: Schema) -> Schema | None:
 
 
 def resolved(field: Schema, root: Schema) -> Schema:
-    """Resolve a field's reference, and an ``anyOf`` with one alternative beside null; the field's own keys win.
+    """Resolve a field's references, and an ``anyOf`` with one alternative beside null; the field's own keys win.
+
+    Such an alternative is marked with OpenAPI's keyword ``nullable``.
 
     Args:
         field: The field's schema.
@@ -67,10 +70,13 @@ def _resolved(field: Schema, root: Schema, above: frozenset[str]) -> Schema:
     if isinstance(reference, str):
         found = None if reference in above else target(reference, root)
         return field if found is None else _beside(_resolved(found, root, above | {reference}), field, "$ref")
-    alternatives = [option for option in field.get("anyOf", ()) if option.get("type") != "null"]
+    options = field.get("anyOf", ())
+    alternatives = [_resolved(option, root, above) for option in options if option.get("type") != "null"]
     if len(alternatives) == 1:
-        return _beside(_resolved(alternatives[0], root, above), field, "anyOf")
-    return field
+        nullable = {"nullable": True} if len(options) > 1 else {}
+        return {**_beside(alternatives[0], field, "anyOf"), **nullable}
+    null = [{"type": "null"}] if len(alternatives) < len(options) else []
+    return {**field, "anyOf": [*alternatives, *null]} if alternatives else field
 
 
 def _beside(found: Schema, field: Schema, followed: str) -> Schema:
@@ -78,7 +84,7 @@ def _beside(found: Schema, field: Schema, followed: str) -> Schema:
 
 
 def members(schema: Schema) -> list[Member]:
-    """List the members of a union, including those of nested unions.
+    """List the members of a union, including those of nested unions and behind references, without null.
 
     Args:
         schema: A whole document.
@@ -94,23 +100,17 @@ def members(schema: Schema) -> list[Member]:
 
 
 def _members(schema: Schema, root: Schema, above: frozenset[str]) -> Iterator[Member]:
-    options = schema.get("oneOf", schema.get("anyOf"))
-    if options is None:
-        yield _member(str(schema.get("title", "Action")), schema, root)
-        return
-    for option in options:
-        reference = str(option.get("$ref", ""))
-        found = target(reference, root) or option
-        if reference in above:
-            continue
-        if not reference or "oneOf" in found or "anyOf" in found:
-            yield from _members(found, root, above | {reference} if reference else above)
-        else:
-            yield _member(reference.rpartition("/")[2], found, root)
-
-
-def _member(name: str, schema: Schema, root: Schema) -> Member:
-    return Member(name, {**schema, "$defs": root.get("$defs", {})})
+    reference = schema.get("$ref")
+    found = target(reference, root) if isinstance(reference, str) and reference not in above else None
+    if found is not None and ("$ref" in found or "oneOf" in found or "anyOf" in found):
+        yield from _members(found, root, above | {str(reference)})
+    elif found is not None:
+        yield Member(str(reference).rpartition("/")[2], {**found, "$defs": root.get("$defs", {})})
+    elif "oneOf" in schema or "anyOf" in schema:
+        for option in schema.get("oneOf", schema.get("anyOf", ())):
+            yield from _members(option, root, above)
+    elif reference is None and schema.get("type") != "null":
+        yield Member(str(schema.get("title", "Action")), {**schema, "$defs": root.get("$defs", {})})
 
 
 def constants(schema: Schema) -> dict[str, Any]:
@@ -164,19 +164,34 @@ def finite_values(field: Schema, most: int) -> list[Any] | None:
         most: Maximum length of a range of integers.
 
     Returns:
-        The values; ``None`` if there are too many, or the schema does not limit them.
+        The values, null as the last one; ``None`` if there are too many, or the schema does not limit them.
 
     Example:
         >>> finite_values({"type": "integer", "minimum": 1, "exclusiveMaximum": 4}, 10)
         [1, 2, 3]
+        >>> finite_values({"enum": ["left", "right"], "nullable": True}, 10)
+        ['left', 'right', None]
     """
+    if field.get("type") == "null":
+        return [None]
+    alternatives = [finite_values(option, most) for option in field.get("anyOf", ())]
+    listed = [option for option in alternatives if option is not None]
+    values = list(chain.from_iterable(listed)) if alternatives else _values_of_one_type(field, most)
+    if values is None or len(listed) < len(alternatives) or len(values) > most:
+        return None
+    return [*(value for value in values if value is not None), *([None] if allows_null(field) else [])]
+
+
+def _values_of_one_type(field: Schema, most: int) -> list[Any] | None:
     if "const" in field:
         return [field["const"]]
     if "enum" in field:
         return list(field["enum"])
-    if field.get("type") == "boolean":
+    kind = field.get("type")
+    kinds = [each for each in kind if each != "null"] if isinstance(kind, list) else [kind]
+    if kinds == ["boolean"]:
         return [False, True]
-    bounds = _integer_bounds(field) if field.get("type") == "integer" else None
+    bounds = _integer_bounds(field) if kinds == ["integer"] else None
     if bounds is None or bounds[1] - bounds[0] >= most:
         return None
     return list(range(bounds[0], bounds[1] + 1))

@@ -8,6 +8,7 @@ from types import UnionType
 from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, FailFast, RootModel, TypeAdapter, ValidatorFunctionWrapHandler, model_validator
+from typing_extensions import TypeAliasType
 
 from openenv.core.exceptions import InvalidRequestError
 from openenv.core.schema.json_models import reads_alike
@@ -67,10 +68,29 @@ def action_model(annotation: Any) -> type[BaseModel] | None:
 
 
 def action_members(action_class: type[BaseModel]) -> tuple[type[BaseModel], ...]:
-    """Return the possible classes of an action: the members of a union, or the class itself."""
-    if issubclass(action_class, ActionUnion):
-        return _models_in(_annotation_of(action_class))
-    return (action_class,)
+    """Return the possible classes of an action: the members of a union, in a ``RootModel`` too, or the class itself."""
+    if not issubclass(action_class, RootModel):
+        return (action_class,)
+    models = _models_in(action_class.model_fields["root"].annotation)
+    members = dict.fromkeys(member for model in models for member in action_members(model))
+    return tuple(members) or (action_class,)
+
+
+def member_action(member: BaseModel, action_class: type[BaseModel]) -> BaseModel:
+    """Return an action of a member's class as an environment gets it: within the ``RootModel`` that holds the union.
+
+    Args:
+        member: The action.
+        action_class: The environment's class of actions.
+    """
+    return action_class.model_validate(member) if issubclass(action_class, RootModel) else member
+
+
+def action_member(action: BaseModel) -> BaseModel:
+    """Return the action that a ``RootModel`` holds, or the action itself; the inverse of ``member_action``."""
+    while isinstance(action, RootModel) and isinstance(action.root, BaseModel):
+        action = action.root
+    return action
 
 
 def takes_tool_actions(action_class: type[BaseModel]) -> bool:
@@ -188,6 +208,8 @@ def _has_type_field(action_class: type[BaseModel]) -> bool:
 def _models_in(annotation: Any) -> tuple[type[BaseModel], ...]:
     if get_origin(annotation) is Annotated:
         return _models_in(get_args(annotation)[0])
+    if isinstance(annotation, TypeAliasType):
+        return _models_in(annotation.__value__)
     if get_origin(annotation) in (Union, UnionType):
         return tuple(model for member in get_args(annotation) for model in _models_in(member))
     return (annotation,) if isinstance(annotation, type) and issubclass(annotation, BaseModel) else ()

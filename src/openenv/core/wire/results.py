@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from openenv.core.exceptions import EnvironmentFailedError
+from openenv.core.plain_values import single_value
 from openenv.core.wire.arrays import Written, nested
 from openenv.core.wire.types import BaseMessage, Observation, Scalar, dataclass_advice
 
@@ -136,7 +137,7 @@ def _finite(reward: Any) -> Scalar | None:
     if isinstance(reward, str | bytes):
         raise EnvironmentFailedError(f"The reward is {reward!r:.100}; expected a number or None.")
     try:
-        number = float(reward)  # numpy and torch scalars included
+        number = float(single_value(reward))  # numpy and torch scalars included
     except (TypeError, ValueError, RuntimeError):
         raise EnvironmentFailedError(f"The reward is {reward!r:.100}; expected a number or None.") from None
     except OverflowError:  # an integer too large for a float

@@ -1,7 +1,4 @@
-"""Models on the wire: actions, observations, states, requests, responses and messages.
-
-This module imports nothing of OpenEnv.
-"""
+"""Models on the wire: actions, observations, states, requests, responses and messages."""
 
 from dataclasses import is_dataclass
 from enum import StrEnum
@@ -19,12 +16,14 @@ from pydantic import (
     model_validator,
 )
 
+from openenv.core.plain_values import single_value
+
 Scalar = bool | int | float
 
 
 def _float_first(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
     """Return a float as it is: most rewards are floats, and pydantic's search of a union takes four times as long."""
-    return value if type(value) is float else handler(value)
+    return value if type(value) is float else handler(single_value(value))
 
 
 def dataclass_advice(model: Any) -> str | None:

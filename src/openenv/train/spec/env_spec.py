@@ -348,7 +348,7 @@ class EnvSpec:
 
     @cached_property
     def _asked_tools(self) -> EnvironmentTools:
-        return EnvironmentTools.of(self.client, self.taken({**self._reset, **self.rows[0]}))
+        return self.pool.tools or self.pool.ask_tools(self.taken({**self._reset, **self.rows[0]}))
 
     @cached_property
     def _listed_rows(self) -> list[dict[str, Any]]:

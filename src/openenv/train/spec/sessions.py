@@ -111,24 +111,16 @@ class Sessions:
         package = _package_of(environment, base_url)
         if with_tools is None:
             with_tools = _calls_tools_only(base_url or environment, package)
-        # The slot of the session that lists the tools is free again a moment after it has listed them.
-        wait_s = CAPACITY_WAIT_S if with_tools else 0.0
         client = environment_client(
-            environment,
-            base_url,
-            max_sessions=count,
-            env_vars=env_vars,
-            capacity_wait_s=wait_s,
-            message_timeout_s=step_timeout_s,
+            environment, base_url, max_sessions=count, env_vars=env_vars, message_timeout_s=step_timeout_s
         )
         try:
-            tools = EnvironmentTools.of(client) if with_tools else None
             sessions = cls(_name_of(environment, package), client, package)
             sessions._vector_of(count)
+            sessions.tools = sessions.ask_tools() if with_tools else None
         except BaseException:
             client.close()
             raise
-        sessions.tools = tools
         return sessions
 
     @property
@@ -200,6 +192,23 @@ class Sessions:
         wait_for(self.client.async_client._started)
         child: EnvClient[Any, Any, Any] = self.client.async_client._child(None)
         return child.sync()
+
+    def ask_tools(self, task: Mapping[str, Any] | None = None) -> EnvironmentTools:
+        """Ask for the environment's tools, in the first open session where there is one: the server may hold no more.
+
+        Args:
+            task: What ``reset`` is passed before; an environment may have more tools once a task is known. It ends the
+                episode of the first session.
+
+        Raises:
+            ConfigurationError: It has no tools.
+            OpenEnvError: There is no server, or the reset failed.
+        """
+        if self._vector is None:
+            return EnvironmentTools.of(self.client, task)
+        if task is not None:
+            self.reset_tasks([task])
+        return EnvironmentTools.of(self.client.async_client._child(self._vector.vector.session(0)))
 
     def check_open(self) -> None:
         """Refuse to go on after the end.

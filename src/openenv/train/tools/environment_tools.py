@@ -15,7 +15,7 @@ from openenv.core.client.blocking import wait_for
 from openenv.core.client.mcp import MCPClientBase, fetch_tools
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server.mcp_types import CallToolAction, Tool, takes_tool_actions_only
-from openenv.core.env_server.toolbox.action_tools import tool_names
+from openenv.core.env_server.toolbox.action_tools import described_tool, tool_names
 from openenv.core.environment_types import generic_arguments
 from openenv.core.exceptions import (
     ConfigurationError,
@@ -23,11 +23,10 @@ from openenv.core.exceptions import (
     InvalidRequestError,
 )
 from openenv.core.generic_client import GenericEnvClient
-from openenv.core.schema.generator import described_schema
 from openenv.core.schema.reader import Member, concerns_tools, constants, members
 from openenv.core.sync_client import SyncEnvClient
 from openenv.core.typed_client import TypedEnvClient
-from openenv.core.wire.actions import action_members, action_model, decode_action
+from openenv.core.wire.actions import action_member, action_members, action_model, decode_action, member_action
 from openenv.core.wire.mcp_types import ListedTool
 from openenv.train.tools.contents import refusal_text
 from openenv.train.tools.tool_methods import ToolForm
@@ -54,12 +53,14 @@ class ActionKind:
         tool: Its description for an agent.
         constants: Fields with one possible value, which an agent does not fill in.
         model: Class of the action; ``None`` where it is not at hand.
+        action_class: The environment's class of actions, of which ``model`` may be a member; ``None`` as ``model``.
         as_model: Whether an action has to be a model rather than a dict.
     """
 
     tool: Tool
     constants: Mapping[str, Any] = field(default_factory=dict)
     model: type[BaseModel] | None = None
+    action_class: type[BaseModel] | None = None
     as_model: bool = False
 
     def action(self, arguments: Mapping[str, Any]) -> BaseModel | dict[str, Any]:
@@ -72,16 +73,17 @@ class ActionKind:
         if forbidden:
             raise InvalidRequestError(f"{forbidden[0]}: Extra inputs are not permitted")
         fields = {**arguments, **self.constants}
-        if self.model is None:
+        if self.model is None or self.action_class is None:
             return _AnyAction.model_validate(fields) if self.as_model else fields
         try:
-            return decode_action(fields, self.model)
+            return member_action(decode_action(fields, self.model), self.action_class)
         except InvalidRequestError as error:
             raise InvalidRequestError(refusal_text(error), errors=error.errors) from error
 
     def arguments(self, action: BaseModel | Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the arguments by which a call is this action; ``None`` where it is of another kind."""
         if isinstance(action, BaseModel):
+            action = action_member(action)
             if self.model is not None and not isinstance(action, self.model):
                 return None
             fields = action.model_dump(mode="json", by_alias=True, exclude_unset=True)
@@ -181,10 +183,11 @@ class EnvironmentTools:
         described = listed[len(own) :]
         if listed and not described:
             actions = {}  # it lists what agents can do, and no action is among it
-        models = _models(client, len(actions)) if as_models else [None] * len(actions)
+        action_class = _action_class(client) if as_models else None
+        models = _models(action_class, len(actions))
         tools = described or _described_tools(actions, frozenset(tool.name for tool in own))
         kinds = {
-            tool.name: ActionKind(tool, constants(action), model, as_models)
+            tool.name: ActionKind(tool, constants(action), model, action_class, as_models)
             for tool, action, model in zip(tools, actions.values(), models, strict=True)
         }
         return cls([*own, *tools], kinds, as_models=as_models)
@@ -307,25 +310,20 @@ def _named_members(schema: Mapping[str, Any]) -> list[Member]:
 def _described_tools(actions: Mapping[str, Mapping[str, Any]], taken: frozenset[str]) -> list[Tool]:
     """Make the tools of actions that a server does not list."""
     names = tool_names(list(actions), taken)
-    return [_described_tool(name, action) for name, action in zip(names, actions.values(), strict=True)]
+    return [described_tool(name, action) for name, action in zip(names, actions.values(), strict=True)]
 
 
-def _described_tool(name: str, schema: Mapping[str, Any]) -> Tool:
-    hidden = {_METADATA, *constants(schema)}
-    chosen = {key: field for key, field in schema.get("properties", {}).items() if key not in hidden}
-    required = [key for key in schema.get("required", ()) if key in chosen]
-    described = described_schema({**schema, "properties": chosen, "required": required})
-    return Tool(name=name, description=described.pop("description"), input_schema=described)
-
-
-def _models(client: EnvClient[Any, Any, Any], count: int) -> list[type[BaseModel] | None]:
-    """Return the classes of a client's actions, where it says them."""
+def _action_class(client: EnvClient[Any, Any, Any]) -> type[BaseModel] | None:
+    """Return the class of a client's actions, where it says it."""
     if isinstance(client, TypedEnvClient):
-        action_class: type[BaseModel] | None = client.action_class
-    elif isinstance(client, MCPClientBase):
-        action_class = None
-    else:
-        action_class = action_model((generic_arguments(type(client), EnvClient) or (None,))[0])
+        return client.action_class
+    if isinstance(client, MCPClientBase):
+        return None
+    return action_model((generic_arguments(type(client), EnvClient) or (None,))[0])
+
+
+def _models(action_class: type[BaseModel] | None, count: int) -> list[type[BaseModel] | None]:
+    """Return the classes of the kinds of actions; ``None`` for each where they are not known."""
     if action_class is None or takes_tool_actions_only(action_class):
         return [None] * count
     classes: list[type[BaseModel] | None] = list(action_members(action_class))

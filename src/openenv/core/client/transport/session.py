@@ -310,7 +310,8 @@ def read_answer(
         return parse(answer_data(message, expected))
     except ValidationError as error:
         raise InvalidAnswerError(
-            f"The server's answer does not fit the client's {error.title}; are both of the same version? {error}"
+            f"The server's answer does not fit the client's {error.title}; are both of one environment and version? "
+            f"{error}"
         ) from error
     except _LAST_WORDS as error:
         if session is not None and not isinstance(error, EpisodeOrderError | ServerProductionModeError):

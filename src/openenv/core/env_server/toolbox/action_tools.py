@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, get_args, get_origin
 
@@ -9,33 +10,33 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from openenv.core.exceptions import InvalidRequestError
-from openenv.core.schema.generator import model_description, model_parameters
-from openenv.core.wire.actions import action_members, decode_action
-from openenv.core.wire.mcp_types import LONGEST_TOOL_NAME, RESERVED_TOOL_NAMES, ListedTool
+from openenv.core.schema.generator import described_schema, model_description, model_parameters
+from openenv.core.schema.reader import Member, constants, members
+from openenv.core.wire.actions import action_members, decode_action, member_action
+from openenv.core.wire.errors import validates_itself
+from openenv.core.wire.mcp_types import LONGEST_TOOL_NAME, RESERVED_TOOL_NAMES, ListedTool, Tool
 
 _LONGEST_QUOTE = 100
 _METADATA = "metadata"
 
 
+@dataclass(frozen=True)
 class ActionTool:
     """Tool for an action class.
 
-    Args:
-        name: Name of the tool.
-        model: The action class.
-
     Attributes:
         described: The tool's description for agents.
+        constants: Fields with one possible value, which an agent does not fill in.
+        model: The class that makes the action of a call: a member of the environment's action class, or that class.
+        action_class: The environment's action class.
+        takes_any: Whether the action has further fields, of any name.
     """
 
-    def __init__(self, name: str, model: type[BaseModel]) -> None:
-        self._model = model
-        self._constants = dict(_constants(model))
-        parameters = model_parameters(model, (_METADATA, *self._constants))
-        self._takes_any = model.model_config.get("extra") == "allow" or not model.model_fields.keys() - {"root"}
-        self.described = ListedTool(
-            name=name, description=model_description(model), input_schema=parameters, action=model.__name__
-        )
+    described: ListedTool
+    constants: Mapping[str, Any]
+    model: type[BaseModel]
+    action_class: type[BaseModel]
+    takes_any: bool = False
 
     def action(self, arguments: Mapping[str, Any]) -> BaseModel:
         """Create the action of a tool call.
@@ -44,13 +45,13 @@ class ActionTool:
             InvalidRequestError: The arguments are invalid.
         """
         unknown = arguments.keys() - self.described.input_schema["properties"].keys()
-        if unknown and not (self._takes_any and unknown.isdisjoint((_METADATA, *self._constants))):
+        if unknown and not (self.takes_any and unknown.isdisjoint((_METADATA, *self.constants))):
             faults = [
                 {"type": "extra_forbidden", "loc": [name[:_LONGEST_QUOTE]], "msg": "Extra inputs are not permitted"}
                 for name in sorted(unknown)
             ]
             raise InvalidRequestError("Invalid arguments", errors=faults)
-        return decode_action({**arguments, **self._constants}, self._model)
+        return member_action(decode_action({**arguments, **self.constants}, self.model), self.action_class)
 
 
 @lru_cache(maxsize=64)
@@ -58,15 +59,51 @@ def action_tools(action_class: type[BaseModel], reserved: frozenset[str]) -> Map
     """Create the tools for an environment's actions.
 
     Args:
-        action_class: The action class, or the ``ActionUnion`` of several.
+        action_class: The action class; of several, the ``ActionUnion`` or a ``RootModel`` of the union.
         reserved: Reserved names.
 
     Returns:
         The tools by name, in the order of the union.
     """
-    members = action_members(action_class)
-    names = tool_names([member.__name__ for member in members], reserved)
-    return {name: ActionTool(name, member) for name, member in zip(names, members, strict=True)}
+    models = action_members(action_class)
+    if len(models) == 1 and validates_itself(action_class):
+        kinds = members(action_class.model_json_schema())
+        if len(kinds) > 1:  # a class whose own methods make it stand for several
+            names = tool_names([kind.name for kind in kinds], reserved)
+            return {name: _schema_tool(name, kind, action_class) for name, kind in zip(names, kinds, strict=True)}
+    names = tool_names([model.__name__ for model in models], reserved)
+    return {name: _model_tool(name, model, action_class) for name, model in zip(names, models, strict=True)}
+
+
+def _model_tool(name: str, model: type[BaseModel], action_class: type[BaseModel]) -> ActionTool:
+    fixed = dict(_constants(model))
+    described = ListedTool(
+        name=name,
+        description=model_description(model),
+        input_schema=model_parameters(model, (_METADATA, *fixed)),
+        action=model.__name__,
+    )
+    takes_any = model.model_config.get("extra") == "allow" or not model.model_fields.keys() - {"root"}
+    return ActionTool(described, fixed, model, action_class, takes_any)
+
+
+def _schema_tool(name: str, kind: Member, action_class: type[BaseModel]) -> ActionTool:
+    described = ListedTool(**described_tool(name, kind.schema).model_dump(), action=kind.name)
+    return ActionTool(described, constants(kind.schema), action_class, action_class)
+
+
+def described_tool(name: str, schema: Mapping[str, Any]) -> Tool:
+    """Return the description of an action's tool for agents.
+
+    Args:
+        name: Name of the tool.
+        schema: The action's JSON Schema.
+    """
+    hidden = {_METADATA, *constants(schema)}
+    chosen = {key: field for key, field in schema.get("properties", {}).items() if key not in hidden}
+    required = [key for key in schema.get("required", ()) if key in chosen]
+    described = described_schema({**schema, "properties": chosen, "required": required})
+    return Tool(name=name, description=described.pop("description"), input_schema=described)
 
 
 def tool_names(classes: Sequence[str], reserved: frozenset[str] = frozenset()) -> list[str]:

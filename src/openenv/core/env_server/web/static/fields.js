@@ -1,7 +1,7 @@
 // The fields of a form, each of the kind that its JSON Schema describes.
 import { html, useEffect, useState } from "./html.js";
 import { words } from "./observation.js";
-import { constOf, describe, initial, initialObject, resolve } from "./schema.js";
+import { choiceLabel, constOf, describe, initial, initialObject, resolve } from "./schema.js";
 
 const FEW = 6;
 const SHORT = 48;
@@ -43,7 +43,7 @@ export function Field({ name, given, root, required, value, onChange, path, erro
     return html`<fieldset class="group" aria-describedby=${describedBy(id, schema, error)}>
       <legend>${title} ${optional}</legend>${hint}${problem}${control(kind, shared)}</fieldset>`;
   }
-  if (kind === "boolean" && required) {
+  if (kind === "boolean" && required && !nullable) {
     return html`<div class="input check">${control(kind, shared)}<label for=${id}>${title}</label>${hint}${problem}</div>`;
   }
   return html`<div class="input"><label for=${id}>${title} ${optional}</label>${hint}${control(kind, shared)}${problem}</div>`;
@@ -105,11 +105,11 @@ function example(schema) {
 
 /** A number; what is no number is sent as it is, for the server to say so. */
 function NumberInput(props) {
-  const { schema, value, onChange, required } = props;
+  const { schema, value, onChange, required, nullable } = props;
   const change = (event) => {
     const text = event.target.value.trim();
     const number = Number(text);
-    onChange(text === "" ? (required ? "" : undefined) : Number.isNaN(number) ? text : number);
+    onChange(text === "" ? (required ? (nullable ? null : "") : undefined) : Number.isNaN(number) ? text : number);
   };
   const low = schema.minimum ?? schema.exclusiveMinimum;
   const high = schema.maximum ?? schema.exclusiveMaximum;
@@ -119,28 +119,29 @@ function NumberInput(props) {
 }
 
 function Flag(props) {
-  const { value, onChange, required } = props;
-  if (required) {
+  const { schema, value, onChange, required, nullable } = props;
+  if (required && !nullable) {
     return html`<input type="checkbox" checked=${value === true} onChange=${(event) => onChange(event.target.checked)} ...${shared(props)} />`;
   }
-  const change = (event) => onChange({ true: true, false: false }[event.target.value]);
+  const none = nullable && schema.default !== null ? null : undefined;
+  const change = (event) => onChange({ true: true, false: false }[event.target.value] ?? none);
   return html`<select value=${String(value ?? "")} onChange=${change} ...${shared(props)}>
-    <option value="">not set</option><option value="true">true</option><option value="false">false</option></select>`;
+    <option value="">${none === null ? "none" : "not set"}</option><option value="true">true</option><option value="false">false</option></select>`;
 }
 
 function Select(props) {
   const { schema, value, onChange } = props;
-  const at = schema.enum.indexOf(value);
+  const at = schema.enum.indexOf(value ?? null);
   return html`<select value=${at} onChange=${(event) => onChange(schema.enum[event.target.value])} ...${shared(props)}>
     <option value="-1">choose</option>
-    ${schema.enum.map((option, index) => html`<option value=${index}>${String(option)}</option>`)}</select>`;
+    ${schema.enum.map((option, index) => html`<option value=${index}>${choiceLabel(option, schema)}</option>`)}</select>`;
 }
 
 function Segments({ id, schema, value, onChange, required }) {
-  const options = schema.enum.map((option) => ({ label: String(option), option }));
-  if (!required) options.unshift({ label: "not set", option: undefined });
+  const options = schema.enum.map((option) => ({ label: choiceLabel(option, schema), option }));
+  if (!required && !schema.enum.includes(null)) options.unshift({ label: "not set", option: undefined });
   return html`<div class="segments">${options.map(({ label, option }, at) => html`
-    <label class="segment"><input type="radio" name=${id} checked=${value === option} onChange=${() => onChange(option)}
+    <label class="segment"><input type="radio" name=${id} checked=${value === option || option === null && value === undefined} onChange=${() => onChange(option)}
       value=${at} /><span>${label}</span></label>`)}</div>`;
 }
 

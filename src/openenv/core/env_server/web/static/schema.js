@@ -39,10 +39,10 @@ function options(schema, root) {
  */
 export function describe(name, given, root) {
   let schema = resolve(given, root);
-  let nullable = false;
+  let nullable = schema.nullable === true;
   if (schema.anyOf || schema.oneOf) {
     const found = options(schema, root);
-    nullable = found.nullable;
+    nullable ||= found.nullable;
     if (found.members.length !== 1) return { kind: unionKind(found.members), schema, nullable, members: found.members };
     const { anyOf, oneOf, ...beside } = schema;
     schema = { ...found.members[0], ...beside };
@@ -56,7 +56,19 @@ export function describe(name, given, root) {
     }
     schema = { ...schema, type: types[0] };
   }
+  if (nullable) schema = withNull(schema);
   return { kind: kindOf(name, schema, root), schema, nullable };
+}
+
+/** A choice that may be null has that among its values, as the first one. */
+function withNull({ const: only, ...schema }) {
+  const values = schema.enum ?? (only !== undefined ? [only] : undefined);
+  return values ? { ...schema, enum: [null, ...values.filter((value) => value !== null)] } : schema;
+}
+
+/** What people read for a value of a choice; leaving out a field whose default is null says null as well. */
+export function choiceLabel(value, schema) {
+  return value === null ? (schema.default === null ? "not set" : "none") : String(value);
 }
 
 /** Texts, numbers and lists need no choice before: what a person types says which it is. */
@@ -113,6 +125,7 @@ export function initial(name, given, root, required) {
   const { kind, schema, nullable } = describe(name, given, root);
   if (kind === "const") return constOf(schema);
   if (schema.default !== undefined && schema.default !== null) return schema.default;
+  if (required && nullable && ["enum", "boolean", "number"].includes(kind)) return null;
   if (!required || nullable) return undefined;
   if (kind === "object") return initialObject(schema, root);
   if (kind === "list") return [];
@@ -164,14 +177,10 @@ export function actionKinds(root) {
 }
 
 function members(schema, root) {
-  const union = schema.oneOf ?? schema.anyOf;
-  if (!union) return [[schema.title ?? "Action", schema]];
-  return union.flatMap((option) => {
-    const found = resolve(option, root);
-    if (found.oneOf || found.anyOf) return members(found, root);
-    const name = option.$ref?.split("/").pop() ?? found.title ?? "Action";
-    return [[name, found]];
-  });
+  const found = resolve(schema, root);
+  const union = found.oneOf ?? found.anyOf;
+  if (union) return union.filter((option) => option.type !== "null").flatMap((option) => members(option, root));
+  return [[schema.$ref?.split("/").pop() ?? found.title ?? "Action", found]];
 }
 
 function concernsTools(schema, root) {
@@ -219,7 +228,8 @@ export function choices(kind) {
   const [name] = names;
   const described = describe(name, kind.schema.properties[name], kind.root);
   if (described.kind !== "enum" || described.schema.enum.length > 9) return [];
-  return described.schema.enum.map((value) => ({ label: String(value), action: kind.step({ [name]: value }) }));
+  const { schema } = described;
+  return schema.enum.map((value) => ({ label: choiceLabel(value, schema), action: kind.step({ [name]: value }) }));
 }
 
 /** The name of an action as agents know it: `guess` for `GuessAction`. */
