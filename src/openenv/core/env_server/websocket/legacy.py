@@ -35,9 +35,11 @@ class SingleSessionWire(Generic[RequestT]):
 
     Attributes:
         commits: False: no answer has to be recorded.
+        holds_session: True: the socket closes with its session.
     """
 
     commits: bool = False
+    holds_session: bool = True
     opens_as: Transport
     """Transport under which the session is counted."""
 
