@@ -26,6 +26,8 @@ logger = logging.getLogger(__name__)
 # Seconds for a denied handshake to end.
 _CLOSE_TIMEOUT_S = 1.0
 _HIDDEN_CREDENTIALS = HiddenCredentials()
+# Loggers of the ASGI server that write addresses, headers and tracebacks of requests.
+_LOGGERS = ("uvicorn.error", "uvicorn.access", "uvicorn.asgi")
 
 
 class AccessMiddleware:
@@ -83,7 +85,8 @@ def protect(app: Starlette, access: AccessPolicy) -> None:
     """
     app.state.access = access
     app.add_middleware(_guarded_by_state, state=app.state)
-    logging.getLogger("uvicorn.error").addFilter(_HIDDEN_CREDENTIALS)
+    for name in _LOGGERS:
+        logging.getLogger(name).addFilter(_HIDDEN_CREDENTIALS)
     if not access.requires_token:
         logger.warning(
             "%s=%s: everybody who can reach this server can use it; no token is required.", AUTH_VARIABLE, AUTH_NONE
