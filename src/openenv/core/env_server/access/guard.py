@@ -80,10 +80,10 @@ def protect(app: Starlette, access: AccessPolicy) -> None:
     """Add the guard to an application, and warn in the log if the application requires no token.
 
     Args:
-        app: The application; ``app.state.access`` is set for its workers, which forward requests before the guard.
+        app: The application; its state gets the policy, for its workers, which forward requests before the guard.
         access: The policy.
     """
-    app.state.access = access
+    app.state.openenv_access = access
     app.add_middleware(_guarded_by_state, state=app.state)
     for name in _LOGGERS:
         logging.getLogger(name).addFilter(_HIDDEN_CREDENTIALS)
@@ -104,13 +104,13 @@ def make_missing_token(app: Starlette) -> str | None:
     """
     access = policy_of(app)
     if access.denies_everybody:
-        access = app.state.access = replace(access, token=new_token())
+        access = app.state.openenv_access = replace(access, token=new_token())
     return None if access.trusts_this_machine else access.token
 
 
 def _guarded_by_state(app: ASGIApp, state: State) -> ASGIApp:
     """Return an application with its guard. Starlette calls this with the first request, so the policy is final."""
-    return guarded(app, state.access)
+    return guarded(app, state.openenv_access)
 
 
 async def _answer(denial: Denial, scope: Scope, receive: Receive, send: Send) -> None:
