@@ -143,7 +143,7 @@ def _app_of(package: EnvironmentPackage, max_sessions: int | None, traces: str |
     if max_sessions is not None or traces is not None:  # which an application that was made before does not learn
         return app_for(package.environment_class(), package.name, max_sessions=max_sessions, debug=True, traces=traces)
     app = package.app()
-    server = getattr(app.state, "server", None)
+    server = getattr(app.state, "openenv_server", None)
     if isinstance(server, import_module("openenv.core.env_server.app").HTTPEnvServer):
         server.show_errors()
     return app

@@ -86,12 +86,12 @@ class ReplicaServer:
             raise ConfigurationError(f"Expected an application that create_app has made, got {type(app).__name__}.")
         prepare(app)
         sessions.number_ids(self._number)
-        operations: Operations = app.state.operations
+        operations: Operations = app.state.openenv_operations
         operations.join_workers(self._number)
         node: str = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
         listener = listen(self._plan.host or node, 0)
         config = uvicorn.Config(app, **self._settings())
-        self._server = _ThreadServer(config, sessions, operations, app.state.agents)
+        self._server = _ThreadServer(config, sessions, operations, app.state.openenv_agents)
         self._thread = Thread(target=self._server.run, kwargs={"sockets": [listener]}, name="server", daemon=True)
         self._thread.start()
         self._wait_until_serving(listener)

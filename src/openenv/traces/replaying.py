@@ -43,7 +43,7 @@ def replay(entries: Iterable[Entry], app: Any, leave_out: Sequence[str] = ()) ->
 
 
 async def _replayed(entries: Iterable[Entry], app: Any) -> list[Entry]:
-    server, sessions = app.state.server, app.state.sessions
+    server, sessions = app.state.openenv_server, app.state.openenv_sessions
     await server.start()
     try:
         # The legacy transport ignores arguments that the environment does not accept, as some transports do.

@@ -9,14 +9,15 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support.servers import PROGRAMS, V1Wire, Wire
 
 from openenv.core.env_server.logs import JsonFormatter, TextFormatter, log_config, of_worker
-from openenv.core.wire.redaction import HiddenCredentials
+from openenv.core.wire.redaction import HiddenCredentials, without_credentials
 
 SESSION_ID = "1.6f1ed002-ab5d-4c4b-9f0c-3d1c1ac0ab11"
 HANDSHAKE = (
@@ -91,6 +92,83 @@ class TestHiddenCredentials:
         expected = other.args
         assert HiddenCredentials().filter(other)
         assert other.args == expected
+
+
+SECRET = "hunter2-hunter2"
+ADDRESSES = (
+    f"/health?token={SECRET}",
+    f"/health?seed=3&Access_Token={SECRET}&x=1",
+    f"/mcp?%74oken={SECRET}",
+    f"/nothing?api-key={SECRET};x=1",
+    f"/web/live/feed?x;password={SECRET}'\"",
+    f"/ws?session_id=x&auth={SECRET}",
+)
+
+
+class TestCredentialsInAddresses:
+    @pytest.mark.parametrize("address", ADDRESSES)
+    def test_they_are_removed(self, address: str) -> None:
+        line = f'127.0.0.1:1 - "GET {address} HTTP/1.1" 200'
+        assert SECRET not in without_credentials(line)
+        assert SECRET not in without_credentials(f"URL('http://localhost{address}')")
+        assert without_credentials(line).endswith(' HTTP/1.1" 200')
+
+    def test_what_is_none_stays(self) -> None:
+        text = 'a = b, "GET /web/?seed=3&split=train&index=0 HTTP/1.1" and /x?steps=4&done=true (1 = 1)'
+        assert without_credentials(text) == text
+        assert without_credentials("('/ws?token=x&seed=3')") == "('/ws?token=[redacted]&seed=3')"
+
+    @pytest.mark.parametrize("formatter", [TextFormatter(), JsonFormatter()])
+    def test_nor_are_they_in_tracebacks(self, formatter: logging.Formatter) -> None:
+        try:
+            raise ValueError(f"http://localhost{ADDRESSES[0]}")
+        except ValueError:
+            failed = record("it failed", exc_info=sys.exc_info())
+        assert SECRET not in formatter.format(failed)
+        assert HiddenCredentials().filter(failed)
+        assert SECRET not in logging.Formatter().format(failed)
+
+    @pytest.mark.parametrize("server", ["text", "json", "uvicorn"])
+    def test_a_server_logs_none(self, server: str, tmp_path: Path) -> None:
+        """With the log of this package, and with uvicorn's own."""
+        (tmp_path / "plain.py").write_text(f"import sys; sys.path.insert(0, {str(PROGRAMS)!r})\n{_PLAIN}")
+        program = [PROGRAMS / "logging_server.py", server, "debug"] if server != "uvicorn" else ["plain.py"]
+        with (
+            subprocess.Popen(
+                [sys.executable, *map(str, program)],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                cwd=tmp_path,
+            ) as process,
+            ExitStack() as ending,
+        ):
+            ending.callback(process.kill)
+            assert process.stdout is not None
+            port = int(process.stdout.readline())
+            refused = HANDSHAKE.replace(b"\r\n\r\n", b"\r\nContent-Length: 5\r\n\r\n")  # uvicorn alone would not answer
+            for address in ADDRESSES:
+                for kind in (_GET, HANDSHAKE, HANDSHAKE if server == "uvicorn" else refused):
+                    with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
+                        line = kind.partition(b" HTTP")[0]
+                        client.sendall(kind.replace(line, f"GET {address}".encode()))
+                        assert client.recv(9) == b"HTTP/1.1 "
+            process.send_signal(signal.SIGTERM)
+            log, _ = process.communicate(timeout=60)
+        assert log.count(b"[redacted]") >= 3 * len(ADDRESSES) - 6
+        assert SECRET.encode() not in log
+
+
+_GET = b"GET /health HTTP/1.1\r\nHost: localhost\r\nReferer: http://localhost/web/?token=%b\r\n\r\n" % SECRET.encode()
+_PLAIN = """
+import uvicorn
+from logging_server import Add, LoggedEnvironment, Total
+from openenv.core.env_server.app import create_fastapi_app, listen
+
+with listen("127.0.0.1", 0) as listener:
+    print(listener.getsockname()[1], flush=True)
+    config = uvicorn.Config(create_fastapi_app(LoggedEnvironment, Add, Total), log_level="debug")
+    uvicorn.Server(config).run(sockets=[listener])
+"""
 
 
 class TestConfig:

@@ -143,6 +143,14 @@ def test_a_server_may_end_while_a_client_that_has_said_goodbye_is_still_there(
         server.stop()
 
 
+def test_a_handshake_that_is_refused_has_an_answer(server: RunningServer, files: Files) -> None:
+    context = ssl.create_default_context(cafile=files.authority)
+    plain = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+    with context.wrap_socket(plain, server_hostname="127.0.0.1") as client:
+        client.sendall(HANDSHAKE.replace(b"\r\n\r\n", b"\r\nContent-Length: 5\r\n\r\n"))
+        assert b"".join(iter(lambda: client.recv(4096), b"")).startswith(b"HTTP/1.1 400 Bad Request\r\n")
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_serve_takes_the_files(files: Files, tmp_path: Path, workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(files.authority))

@@ -30,7 +30,7 @@ def mcp(environment: Target = ".", task: Task = None, log_level: LogLevel = "war
     streams = Streams.take()  # before anything of the environment is imported, which might print
     logging.config.dictConfig(log_config(log_level))
     app = find_target(environment).app()
-    agents = getattr(app.state, "agents", None)
+    agents = getattr(app.state, "openenv_agents", None)
     if agents is None:
         raise ConfigurationError(
             f"Expected {environment} to have an application that create_app has made, got {type(app).__name__}."

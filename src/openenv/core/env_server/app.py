@@ -5,19 +5,20 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from types import ModuleType, UnionType
-from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi.params import Depends
 from fastapi.responses import Response
 from pydantic import BaseModel
-from starlette.routing import Route, WebSocketRoute
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.types import Receive, Scope, Send
 
 from openenv.core.addresses import url_of
 from openenv.core.env_server.access.guard import protect
@@ -25,6 +26,7 @@ from openenv.core.env_server.access.policy import AccessPolicy, needs_new_token,
 from openenv.core.env_server.execution.introspection import EnvironmentFactory
 from openenv.core.env_server.history import Journal
 from openenv.core.env_server.http.errors import BodyLimit, add_error_handlers, guarded, refusals
+from openenv.core.env_server.http.route_order import PUBLIC_PATHS, AuthorsRoutesFirst
 from openenv.core.env_server.http.routes import HTTPTransport
 from openenv.core.env_server.http.tasks import TaskRoutes
 from openenv.core.env_server.isolation.agent_code import isolating_code
@@ -100,9 +102,16 @@ class EnvironmentApp(FastAPI):
             version=about.version or "1.0.0",
             docs_url=None,
             redoc_url=None,
-            lifespan=_lifespan,
         )
         self.router.routes.extend(docs.docs_routes())
+        self.router.lifespan_context = cast("Any", _ServerLifespan(self.router.lifespan_context))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request; or serve for the application's lifespan, also where its author has set another one."""
+        own = self.router.lifespan_context
+        if scope["type"] == "lifespan" and not isinstance(own, _ServerLifespan):
+            self.router.lifespan_context = cast("Any", _ServerLifespan(own))
+        await super().__call__(scope, receive, send)
 
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document, with the token that the API may require."""
@@ -179,6 +188,7 @@ class HTTPEnvServer:
         self._journal = Journal.of(config)
         self._agents: McpEndpoint | None = None
         self._mode: ServerMode | None = None
+        self._last: list[BaseRoute] = []  # routes that the public package's servers do not have
         self._limited: list[Depends] = []
         self._web_manager: WebInterfaceManager | None = None
         self._page: page.PageConfig | None = None
@@ -195,27 +205,26 @@ class HTTPEnvServer:
         # An application may register the routes in its lifespan, when Starlette has put its middleware together and
         # would refuse more; without that stack it does so once more at the next request.
         app.middleware_stack = None
-        app.state.server = self
-        app.state.sessions = self._sessions  # a worker reads it, to share counts with the others
-        app.state.operations = Operations(self._sessions, self.env_name)  # the same
+        app.state.openenv_operations = Operations(self._sessions, self.env_name)
         transport = HTTPTransport(self._sessions, self.about, self._reset_observation)
-        # One by one rather than by include_router, which lists a router and not its routes in app.routes.
         routes = app.router.routes
-        routes += app.state.operations.router(mode).routes
-        routes += transport.router(mode).routes
+        before = len(routes)
+        _add_routes(app, app.state.openenv_operations.router(mode))
+        _add_routes(app, transport.router(mode))
         if mode is ServerMode.SIMULATION:  # here clients choose the task, and when an episode begins and ends
-            ors = OrsTransport(self._sessions, self.env_name)
-            routes += ors.routes(transport.limited)
-        tasks = TaskRoutes(self._sessions, self.env_name)
-        routes += tasks.router(transport.limited).routes
+            routes += OrsTransport(self._sessions, self.env_name).routes(transport.limited)
+        _add_routes(app, TaskRoutes(self._sessions, self.env_name).router(transport.limited))
         socket = WebSocketTransport(self._sessions, self.config.max_message_bytes, mode, self._journal)
         routes.append(WebSocketRoute("/ws", socket))
         if mode is ServerMode.SIMULATION:  # an agent must not read the episodes of others
-            live = LiveRoutes(self._sessions, socket.registry, app.state.operations)
-            routes += live.router().routes
+            live = LiveRoutes(self._sessions, socket.registry, app.state.openenv_operations)
+            _add_routes(app, live.router())
             routes.append(live.socket())
         self._add_agent_routes(app, mode, transport)
+        _share(app, server=self, sessions=self._sessions, agents=self._agents)
+        self._last += [route for route in routes[before:] if getattr(route, "path", "") not in PUBLIC_PATHS]
         add_error_handlers(app, debug=self.config.debug)
+        app.add_middleware(AuthorsRoutesFirst, owner=app, last=self._last)
         app.add_middleware(BodyLimit, max_bytes=self.config.max_message_bytes)
         if self._telemetry is not None:
             app.add_middleware(self._telemetry.TraceParent)
@@ -238,12 +247,14 @@ class HTTPEnvServer:
         renderer = static_renderer(self._sessions.factory.environment_class) if is_here else None
         self._page = page.PageConfig(self.env_name, play=plays, tools=tools, live=plays, traces=traces is not None)
         self._page.views = renderer is not None
-        app.router.routes.extend(page.page_routes(self._page))
+        routes = page.page_routes(self._page)
         if renderer is not None:
-            app.router.routes.extend(static_view_routes({self.env_name: renderer}.get))
+            routes += static_view_routes({self.env_name: renderer}.get)
         if traces is not None:
             # What reads traces builds on the server, so that it is imported by name where it is needed.
-            app.router.routes.extend(import_module("openenv.viewer.routes").trace_routes(traces))
+            routes += import_module("openenv.viewer.routes").trace_routes(traces)
+        app.router.routes += routes
+        self._last += routes
 
     def add_web_interface(self, app: FastAPI) -> None:
         """Add the routes of the public package's page to an application that has the others; once, and in simulation.
@@ -295,25 +306,25 @@ class HTTPEnvServer:
             return
         self._page.custom = tab.name
         if tab.is_first:
-            app.state.start_page.web = f"{PATH}/"
+            app.state.openenv_start_page.web = f"{PATH}/"
 
     def _add_agent_routes(self, app: FastAPI, mode: ServerMode, transport: HTTPTransport) -> None:
         allows_state = mode is ServerMode.SIMULATION
         served = Served(self._sessions, self.env_name, allows_state=allows_state, about=self.about)
         self._agents = McpEndpoint(served, transport.check_rate if transport.limited else None)
-        app.state.agents = self._agents
-        app.router.routes.append(Route("/mcp", self._agents))
-        # The route above answers, as the first that matches; these are for the OpenAPI document, which has FastAPI's
-        # own routes alone.
+        app.router.routes += [
+            Route("/mcp", self._agents, methods=["POST"]),
+            WebSocketRoute("/mcp", McpSocketTransport(self._sessions, self.config.max_message_bytes)),
+        ]
+        # These are for the OpenAPI document, which has FastAPI's own routes alone; those above and before them answer.
         router = guarded(tags=["Agents"], default_response_class=Response)
         add, agents = router.add_api_route, self._agents
         failing = refusals(400, 404, 413, 429, 500, 503, 504)
         add("/mcp", agents.call, methods=["POST"], responses=ANSWERS | failing, openapi_extra=CALL)
         add("/mcp", agents.end, methods=["DELETE"], responses=refusals(429) | NO_SESSION, openapi_extra=END)
-        app.router.routes += router.routes
-        app.router.routes.append(
-            WebSocketRoute("/mcp", McpSocketTransport(self._sessions, self.config.max_message_bytes))
-        )
+        further: list[BaseRoute] = [Route("/mcp", agents), *router.routes]
+        app.router.routes += further
+        self._last += further
 
     def show_errors(self) -> None:
         """Include where an environment raised in errors to clients, as with ``debug``; for trusted clients."""
@@ -426,8 +437,8 @@ def create_fastapi_app(
     server.add_page(app, plays=mode is ServerMode.SIMULATION)
     if enables_web():
         server.add_web_interface(app)
-    app.state.start_page = StartPage(server.about, app.router.default)
-    app.router.default = app.state.start_page
+    app.state.openenv_start_page = StartPage(server.about, app.router.default)
+    app.router.default = app.state.openenv_start_page
     return app
 
 
@@ -482,12 +493,14 @@ def create_app(
         **settings,
     )
     if title_override:
-        app.title = app.state.start_page.title = title_override
+        app.title = app.state.openenv_start_page.title = title_override
     if gradio_builder is not None:
         from openenv.core.env_server.web.custom_tab import CustomTab
 
         is_first = custom_tab_primary or not show_default_tab
-        app.state.server.add_custom_tab(app, CustomTab(gradio_builder, custom_tab_name, title_override, is_first))
+        app.state.openenv_server.add_custom_tab(
+            app, CustomTab(gradio_builder, custom_tab_name, title_override, is_first)
+        )
     return app
 
 
@@ -511,8 +524,8 @@ def create_web_interface_app(
         **kwargs: As for ``create_app``.
     """
     app = create_app(env, action_cls, observation_cls, *args, **kwargs)
-    app.state.start_page.leads_to_web = True
-    app.state.server.add_web_interface(app)
+    app.state.openenv_start_page.leads_to_web = True
+    app.state.openenv_server.add_web_interface(app)
     return app
 
 
@@ -592,7 +605,7 @@ def serve(
             run_workers(make_app, workers, listener, **options)
             return
         app = make_app()
-        app.state.server.prepare()
+        app.state.openenv_server.prepare()
         _announce(cls.__name__, listener, tls, made_token, config)
         run_app(app, listener=listener, **options)
 
@@ -638,17 +651,52 @@ def _announce(
     sys.stdout.flush()
 
 
-@asynccontextmanager
-async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    try:
+class _ServerLifespan:
+    """Lifespan of an application: its server starts before what the author does at startup, and closes after it.
+
+    Args:
+        inner: The author's lifespan, or FastAPI's, which calls the handlers of the events.
+    """
+
+    def __init__(self, inner: Callable[[Any], AbstractAsyncContextManager[Mapping[str, Any] | None]]) -> None:
+        self._inner = inner
+
+    @asynccontextmanager
+    async def __call__(self, app: FastAPI) -> AsyncIterator[Mapping[str, Any] | None]:
+        """Serve until the application ends. Within another one, such as an author's that calls this, do no more."""
+        state = app.state
+        if getattr(state, "openenv_serves", False):
+            async with self._inner(app) as shared:
+                yield shared
+            return
+        state.openenv_serves = True
         try:
-            await app.state.server.start()
-        except OpenEnvError as error:
-            logger.error("the server can't start: %s", error)
-            raise
-        yield
-    finally:
-        await app.state.server.close()
+            try:
+                await state.openenv_server.start()
+            except OpenEnvError as error:
+                logger.error("the server can't start: %s", error)
+                raise
+            async with self._inner(app) as shared:
+                yield shared
+        finally:
+            state.openenv_serves = False
+            await state.openenv_server.close()
+
+
+def _add_routes(app: FastAPI, router: APIRouter) -> None:
+    """Add the routes of a router to an application, with the dependencies that its author gave it."""
+    if app.router.dependencies:
+        app.include_router(router)
+    else:  # one by one, since include_router lists a router and not its routes in app.routes
+        app.router.routes += router.routes
+
+
+def _share(app: FastAPI, **parts: Any) -> None:
+    """Set parts of the server in an application's state: under names of this package, and under short ones if free."""
+    for name, part in parts.items():
+        setattr(app.state, f"openenv_{name}", part)
+        if not hasattr(app.state, name):
+            setattr(app.state, name, part)
 
 
 def _load_telemetry() -> ModuleType:

@@ -6,17 +6,15 @@ that a client needs to take over a session.
 
 import json
 import logging
-import re
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
 
-from openenv.core.wire.names import public_name
+from openenv.core.wire.redaction import without_credentials
 
 LogFormat: TypeAlias = Literal["text", "json"]
 
 # Attributes of a record that become fields of the log, if the record has them.
 _FIELDS = ("session", "code")
-_NAMED_SESSION = re.compile(r"(session_id=)([^&\s\"']+)")
 # Below warnings, these loggers write the ids of agents' connections and the messages on them.
 _WITH_SECRETS = ("mcp", "sse_starlette")
 # Uvicorn's warnings and errors about faults of clients, the first one with a traceback. Uvicorn logs the last one for
@@ -98,10 +96,14 @@ class TextFormatter(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # logging's own name
         """Return the line; a traceback follows it."""
-        record.message = _without_ids(record.message)
+        record.message = without_credentials(record.message)
         facts = _facts(record, self._worker).items()
         shown = ", ".join(f"{name} {value}" for name, value in facts if name == "worker" or value not in record.message)
         return super().formatMessage(record) + (f" [{shown}]" if shown else "")
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802  # logging's own name
+        """Return a traceback."""
+        return without_credentials(super().formatException(ei))
 
 
 class JsonFormatter(logging.Formatter):
@@ -121,19 +123,14 @@ class JsonFormatter(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": _without_ids(record.getMessage()),
+            "message": without_credentials(record.getMessage()),
             **_facts(record, self._worker),
         }
         if record.exc_info:
-            fields["traceback"] = self.formatException(record.exc_info)
+            fields["traceback"] = without_credentials(self.formatException(record.exc_info))
         return json.dumps(fields)
 
 
 def _facts(record: logging.LogRecord, worker: str | None) -> dict[str, str]:
     facts = {name: str(getattr(record, name)) for name in _FIELDS if getattr(record, name, None)}
     return facts if worker is None else {**facts, "worker": worker}
-
-
-def _without_ids(message: str) -> str:
-    """Shorten the ids of sessions in addresses that uvicorn logs."""
-    return _NAMED_SESSION.sub(lambda found: found[1] + public_name(found[2]), message)

@@ -62,7 +62,7 @@ def prepare(app: Any) -> None:
     """
     check_access(app)
     if sessions_of(app) is not None:
-        app.state.server.prepare()
+        app.state.openenv_server.prepare()
 
 
 def run_app(

@@ -10,11 +10,12 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
+from urllib.parse import unquote_plus
 
 from openenv._version import PACKAGE_FOLDER
 from openenv.core.addresses import passwords_in
 from openenv.core.exceptions import RemoteTracebackError, RequestError
-from openenv.core.wire.names import AGENT_HEADER, API_KEY_HEADER, ORS_HEADER, SESSION_HEADER
+from openenv.core.wire.names import AGENT_HEADER, API_KEY_HEADER, ORS_HEADER, SESSION_HEADER, public_name
 
 _HEADERS = ("Authorization", "Proxy-Authorization", "Cookie", API_KEY_HEADER, SESSION_HEADER, AGENT_HEADER, ORS_HEADER)
 _CREDENTIALS = frozenset(header.lower() for header in _HEADERS)
@@ -22,6 +23,12 @@ _SECRET_NAME = re.compile(rb"TOKEN|KEY|SECRET|PASSW|PASSPHRASE|CREDENTIAL", re.I
 # Further names of variables that code of agents must not have. Their values may be ordinary words, which texts keep.
 _ACCESS_NAME = re.compile(
     rb"PASS(?:_|$)|_PWD$|(?:^|_)(?:PAT|AUTH)(?:_|$)|CONN(?:ECTION)?_?STR|DSN(?:_|$)|^DBUS_SESSION_BUS_ADDRESS$",
+    re.IGNORECASE,
+)
+# Parameter of the query of an address. Its value ends before what may follow an address in a text.
+_PARAMETER = re.compile(r"(?P<before>[?&;](?P<name>[^=&;?\s]{1,100})=)(?P<value>[^&\s]+?)(?=[\"'),.>\]]*(?:[&\s]|$))")
+_SECRET_PARAMETER = re.compile(
+    r"token|key|secret|passw|passphrase|credential|auth|bearer|jwt|signature|^(?:pass|pwd|pw|pat|sig|sid)$",
     re.IGNORECASE,
 )
 # A shorter value is likely to be part of other words.
@@ -49,14 +56,46 @@ _PASSWORD_IN_URL_BYTES = re.compile(_PASSWORD_IN_URL.pattern.encode())
 
 
 class HiddenCredentials(logging.Filter):
-    """Filter that removes credentials from log records: at debug level, ``websockets`` logs headers of handshakes."""
+    """Filter that removes credentials from log records of other libraries: those in headers and in addresses.
+
+    At debug level, ``websockets`` logs the headers of handshakes; uvicorn logs the address of each request.
+    """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Replace the credentials in a record of a header; no record is dropped."""
+        """Replace the credentials in a record; no record is dropped."""
         arguments = record.args
-        if isinstance(arguments, tuple) and len(arguments) == 2 and str(arguments[0]).lower() in _CREDENTIALS:
-            record.args = (arguments[0], "[redacted]")
+        if isinstance(arguments, tuple) and arguments:
+            if len(arguments) == 2 and str(arguments[0]).lower() in _CREDENTIALS:
+                record.args = (arguments[0], _REDACTED)
+            else:
+                record.args = tuple(without_credentials(each) if type(each) is str else each for each in arguments)
+        elif isinstance(record.msg, str) and not arguments:
+            record.msg = without_credentials(record.msg)
+        if record.exc_info and record.exc_text is None:
+            traced = _FORMATTER.formatException(record.exc_info)
+            shown = without_credentials(traced)
+            record.exc_text = None if shown == traced else shown
         return True
+
+
+_FORMATTER = logging.Formatter()
+
+
+def without_credentials(text: str) -> str:
+    """Return a text in which the addresses have no tokens, keys and passwords in their queries, and no ids of sessions.
+
+    Example:
+        >>> without_credentials("GET /ws?token=hunter2&seed=3 HTTP/1.1")
+        'GET /ws?token=[redacted]&seed=3 HTTP/1.1'
+    """
+    return _PARAMETER.sub(_without_value, text) if "=" in text else text
+
+
+def _without_value(match: re.Match[str]) -> str:
+    name = unquote_plus(match["name"])
+    if name == "session_id":
+        return f"{match['before']}{public_name(match['value'])}"
+    return f"{match['before']}{_REDACTED}" if _SECRET_PARAMETER.search(name) else match[0]
 
 
 def redact(value: Any) -> Any:

@@ -3,7 +3,9 @@
 import asyncio
 import json
 import math
+import socket
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -11,6 +13,7 @@ from typing import Any
 import pytest
 from starlette.types import Message
 from starlette.websockets import WebSocket, WebSocketState
+from tests.chaos.hostility import HANDSHAKE
 from tests.conftest import Serve
 from tests.support.environments.common import Add, CounterEnvironment, Total
 from tests.support.servers import RunningServer, V1Wire, Wire, eventually
@@ -19,7 +22,7 @@ from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.env_server.history.entries import History
 from openenv.core.env_server.history.record import JournalRecord
 from openenv.core.env_server.interfaces import Environment
-from openenv.core.env_server.live.follower import Follower
+from openenv.core.env_server.live.follower import Follower, Followers
 from openenv.core.env_server.sessions.following import FeedEntry, SessionFeed
 from openenv.core.env_server.types import Action, Observation, State
 from openenv.traces import TraceFile
@@ -474,7 +477,7 @@ async def test_a_follower_that_is_cancelled_leaves_no_task() -> None:
 
     socket = WebSocket({"type": "websocket"}, receive, send)
     socket.client_state = socket.application_state = WebSocketState.CONNECTED
-    follower = Follower(socket, SessionFeed(), lambda: {"episodes": 0}, recorded, list)
+    follower = Follower(socket, SessionFeed(), lambda: {"episodes": 0}, recorded, list, Followers())
     before = asyncio.all_tasks()
     serving = asyncio.create_task(follower.serve("", 0))
     await sent.wait()
@@ -482,3 +485,57 @@ async def test_a_follower_that_is_cancelled_leaves_no_task() -> None:
     with pytest.raises(asyncio.CancelledError):
         await serving
     assert asyncio.all_tasks() == before
+
+
+FOLLOW = HANDSHAKE[:-2].replace(b"/ws", b"/web/live/feed?session_id=%b") + b"\r\n"
+
+
+class TestMany:
+    """Followers are limited in number, and in what they hold and cost."""
+
+    def test_no_more_of_a_session_than_may_be(self, serve: Serve) -> None:
+        server = serve(SayEnvironment, Say, Said)
+        with server.v1() as wire, ExitStack() as opened:
+            session, other = wire.open_many(2)
+            followers = [Following(server, session) for _ in range(16)]
+            for follower in followers:
+                opened.callback(follower.close)
+            refused = Following(server, session)
+            assert refused.ended == "16 others follow this session, which is as many as may; try again later."
+            Following(server, other).close()
+            wire.do("reset", session)
+            for follower in followers:
+                follower.read()
+                assert follower.last == 1
+            followers.pop().close()
+            eventually(lambda: follows(server, session), "there is room for another")
+
+    def test_nor_of_a_server(self, serve: Serve) -> None:
+        server = serve(SayEnvironment, Say, Said, max_concurrent_envs=9)
+        with server.v1() as wire, ExitStack() as opened:
+            for session in wire.open_many(8):
+                for _ in range(16):
+                    opened.callback(Following(server, session).close)
+            assert "128 followers are on this server" in (Following(server, wire.open()).ended or "")
+
+    def test_those_that_read_nothing_cost_the_others_little(self, serve: Serve) -> None:
+        """300 that want to follow; before, each held megabytes."""
+        server = serve(SayEnvironment, Say, Said)
+        with server.v1() as wire, server.v1() as bystander, ExitStack() as opened:
+            session, other = wire.open(), bystander.open()
+            wire.do("reset", session)
+            bystander.do("reset", other)
+            for _ in range(300):
+                client = opened.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+                client.sendall(FOLLOW % session[:13].encode())
+            for number in range(200):
+                wire.do("step", session, text="x" * 40_000)
+                if number % 10 == 0:
+                    assert bystander.do("step", other, text="x")["type"] == "observation"
+                assert server.unsent_bytes < 32 * 1024 * 1024
+
+
+def follows(server: RunningServer, session: str) -> bool:
+    follower = Following(server, session)
+    follower.close()
+    return follower.ended is None

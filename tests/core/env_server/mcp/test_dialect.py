@@ -127,7 +127,7 @@ class TestShapes:
                 {"name": "count", "arguments": []},
                 {"code": -32602, "message": "Expected 'arguments' to be an object"},
             ),
-            ("initialize", {}, {"code": -32601, "message": "Method not found: initialize"}),
+            ("ping", {}, {"code": -32601, "message": "Method not found: ping"}),
             ("tools/list", {"session_id": "zzz"}, {"code": -32602, "message": "Unknown session_id: zzz"}),
             ("openenv/session/close", {"session_id": "zzz"}, {"code": -32602, "message": "Unknown session_id: zzz"}),
             (
@@ -270,6 +270,27 @@ class TestSessions:
         assert call(notes, "count", session_id)["result"]["data"] == {"notes": 8}
         assert gate.calls.count("reset") == 1
 
+    @pytest.mark.parametrize("way", ["http", "socket", "mcp socket"])
+    def test_a_close_during_a_call_is_answered_and_so_is_the_call(self, way: str) -> None:
+        gate = Gate()
+        app = create_fastapi_app(partial(Notes, gate), NOTES.action, NOTES.observation, max_concurrent_envs=8)
+        with RunningServer(app) as server, server.http() as http, server.http() as other, ThreadPoolExecutor(1) as pool:
+            session_id = create(http)
+            held = pool.submit(call, http, "slow", session_id)
+            with gate.open_afterwards():
+                gate.wait_until_entered()
+                closing = rpc("openenv/session/close", session_id=session_id)
+                if way == "http":
+                    answer = other.post("/mcp", json=closing).json()
+                elif way == "socket":
+                    with server.wire() as wire:
+                        answer = wire.ask({"type": "mcp", "data": closing})["data"]
+                else:
+                    with server.wire("/mcp") as wire:
+                        answer = wire.ask(closing)
+            assert answer["result"]["session_id"] == session_id
+            assert held.result(60)["result"]["data"] == "through"
+
 
 class TestMessages:
     """Of type mcp, on ``/ws``."""
@@ -285,8 +306,15 @@ class TestMessages:
             assert wire.step(amount=1)["data"]["observation"]["total"] == 5
             assert wire.state()["data"]["step_count"] == 2
             assert wire.ask({"type": "mcp", "data": {}})["data"]["error"]["code"] == -32600
-            unknown = wire.ask({"type": "mcp", "data": rpc("openenv/session/create")})
-            assert unknown["data"]["error"]["code"] == -32601
+            own = wire.ask({"type": "mcp", "data": rpc("openenv/session/create")})["data"]["result"]["session_id"]
+            refused = wire.ask({"type": "mcp", "data": rpc("openenv/session/close", session_id=own)})
+            assert refused["data"]["error"]["code"] == -32600
+            with counter_server.http() as http:
+                other = create(http)
+                closed = wire.ask({"type": "mcp", "data": rpc("openenv/session/close", session_id=other)})
+                assert closed["data"]["result"] == {"session_id": other, "closed": True}
+                assert "Unknown session_id" in call(http, "add", other, amount=1)["error"]["message"]
+            assert wire.step(amount=1)["data"]["observation"]["total"] == 6
 
     def test_on_v1(self, counter_server: RunningServer) -> None:
         with counter_server.v1() as wire:
@@ -296,6 +324,11 @@ class TestMessages:
             answer = wire.ask(message)
             assert answer["data"]["result"]["meta"] == {"openenv/reward": 10.0, "openenv/done": True}
             assert wire.ask(message) == answer, "a repeated request is no second step"
+            own = wire.do("mcp", session, **rpc("openenv/session/create"))
+            assert own["data"]["result"] == {"session_id": session}
+            for name, code in ((session, -32600), ("another", -32602)):
+                refused = wire.do("mcp", session, **rpc("openenv/session/close", session_id=name))
+                assert refused["data"]["error"]["code"] == code
             again = wire.do("mcp", session, **rpc("tools/call", name="add", arguments={"amount": 1}))
             assert again["data"]["error"]["code"] == -32000
 

@@ -14,13 +14,15 @@ from typing import Any
 import httpx
 import pytest
 from tests.conftest import Serve
-from tests.support.mcp_agents import BOTH_KINDS, BareAgent
+from tests.support.mcp_agents import BOTH_KINDS, PROTOCOL, BareAgent
 from tests.support.processes import children_of
 from tests.support.servers import PROGRAMS, RunningServer, eventually
 
 TOKEN = "a-token"
 NATIVE = {"Accept": BOTH_KINDS, "Content-Type": "application/json"}
 LISTING = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+_ABOUT = {"protocolVersion": PROTOCOL, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+INITIALIZE = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": _ABOUT}
 PATIENCE_S = 60.0
 
 PLAIN_APP = """
@@ -43,7 +45,7 @@ class TestAccess:
             content = json.dumps(LISTING)
             assert http.request(method, "/mcp", content=content, headers=headers).status_code == 401
             named = {**headers, "Authorization": f"Bearer {TOKEN}"}
-            assert http.request(method, "/mcp", content=content, headers=named).status_code in (200, 400, 404)
+            assert http.request(method, "/mcp", content=content, headers=named).status_code in (200, 400, 404, 405)
 
     @pytest.mark.parametrize(("method", "headers"), REQUESTS)
     @pytest.mark.parametrize("wrong", [{"Host": "evil.example"}, {"Origin": "https://evil.example"}])
@@ -84,6 +86,58 @@ class TestAccess:
             bare = BareAgent(http)
             bare.connect()
             assert 429 in [bare.post(bare.request("ping")).status_code for _ in range(5)]
+
+
+ACCEPTS = ["*/*", "", "application/json", "application/*;q=0.5", "text/html, */*"]
+
+
+class TestAccept:
+    """An agent that names no stream gets JSON, and is served as any other."""
+
+    @pytest.mark.parametrize("accept", ACCEPTS)
+    def test_an_agent_without_streams_plays(self, counter_server: RunningServer, accept: str) -> None:
+        with counter_server.http(headers={"Accept": accept}) as http:
+            begun = http.post("/mcp", json=INITIALIZE)
+            assert begun.headers["content-type"] == "application/json"
+            assert begun.json()["result"]["protocolVersion"] == PROTOCOL
+            headers = {"Mcp-Session-Id": begun.headers["Mcp-Session-Id"]}
+            initialized = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+            assert http.post("/mcp", json=initialized, headers=headers).status_code == 202
+            totals = [http.post("/mcp", json=calling(number), headers=headers).json() for number in (1, 2)]
+            assert [answer["result"]["structuredContent"]["total"] for answer in totals] == [1, 2]
+            assert http.delete("/mcp", headers=headers).status_code == 200
+
+    def test_each_request_is_answered_as_it_accepts(self, counter_server: RunningServer) -> None:
+        with counter_server.http() as http:
+            headers = {"Mcp-Session-Id": http.post("/mcp", json=INITIALIZE).headers["Mcp-Session-Id"]}
+            kinds = []
+            for accept in ("*/*", BOTH_KINDS, "application/json", "text/event-stream"):
+                answer = http.post("/mcp", json=calling(3), headers={**headers, "Accept": accept})
+                kinds.append(answer.headers["content-type"])
+            assert kinds == ["application/json", "text/event-stream"] * 2
+
+    @pytest.mark.parametrize("accept", [*ACCEPTS, BOTH_KINDS, "text/event-stream"])
+    def test_a_stream_before_a_session_is_no_method(self, counter_server: RunningServer, accept: str) -> None:
+        with counter_server.http(headers={"Accept": accept}) as http:
+            for method in ("GET", "PUT", "HEAD"):
+                refused = http.request(method, "/mcp")
+                assert (refused.status_code, refused.headers["Allow"]) == (405, "POST, DELETE")
+            assert http.get("/mcp", headers={"Mcp-Session-Id": "none"}).status_code == 404
+
+    @pytest.mark.parametrize("number", [1.5, None, True, [], {}, -0.0])
+    @pytest.mark.parametrize("method", ["initialize", "tools/list", "notifications/initialized"])
+    def test_a_request_with_an_id_that_is_none_is_refused(
+        self, counter_server: RunningServer, number: Any, method: str
+    ) -> None:
+        with counter_server.http(headers={"Accept": BOTH_KINDS}) as http:
+            refused = http.post("/mcp", json={**INITIALIZE, "id": number, "method": method})
+            assert (refused.status_code, refused.json()["error"]["code"]) == (400, -32600)
+            assert "expected a text or a whole number" in refused.json()["error"]["message"]
+
+
+def calling(number: int) -> dict[str, Any]:
+    params = {"name": "add", "arguments": {"amount": 1}}
+    return {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
 
 
 def test_the_sdk_is_loaded_with_the_first_agent() -> None:

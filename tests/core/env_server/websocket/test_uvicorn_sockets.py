@@ -1,11 +1,16 @@
-"""A client that reads no more, or announces more than a server reads, loses its own socket and session only."""
+"""A client that reads no more, or announces more than a server reads, loses its own socket and session only.
+
+A handshake that is refused has an answer.
+"""
 
 import json
 import socket
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from tests.chaos.hostility import HANDSHAKE
 from tests.support.environments.common import Add, CounterEnvironment, Total
 from tests.support.servers import RunningServer, eventually
@@ -97,3 +102,70 @@ def test_a_frame_that_announces_4_gib_closes_its_own_socket_only(
         counter_server.wait_for_sessions(1)
         assert other.step(amount=1)["data"]["observation"]["total"] == 1
     counter_server.wait_for_sessions(0)
+
+
+def handshake(line: bytes = b"GET /ws HTTP/1.1", *headers: bytes) -> bytes:
+    """Write the handshake of a WebSocket with another request line, or with further headers."""
+    _, _, usual = HANDSHAKE.partition(b"\r\n")
+    return b"\r\n".join([line, *headers, usual])
+
+
+LINE = b"GET /ws HTTP/1.1"
+LONG = b"x" * 9000
+REFUSED = {
+    "a length": (handshake(LINE, b"Content-Length: 5"), 400),
+    "a body": (handshake(LINE, b"Content-Length: 5") + b"hello", 400),
+    "chunks": (handshake(LINE, b"Transfer-Encoding: chunked") + b"5\r\nhello\r\n0\r\n\r\n", 400),
+    "a long header": (handshake(LINE, b"X-Long: " + LONG), 431),
+    "a long line": (handshake(b"GET /ws?" + LONG + b" HTTP/1.1"), 414),
+    "many headers": (handshake(LINE, *(b"X-%d: 1" % number for number in range(200))), 431),
+    "a path of an agent": (handshake(b"GET /mcp HTTP/1.1", b"Content-Length: 5"), 400),
+    "a path of nothing": (handshake(b"GET /nothing HTTP/1.1", b"X-Long: " + LONG), 431),
+    "another method": (handshake(b"POST /ws HTTP/1.1"), 405),
+    "another version": (HANDSHAKE.replace(b"Version: 13", b"Version: 8"), 400),
+    "a short key": (HANDSHAKE.replace(b"dGhlIHNhbXBsZSBub25jZQ==", b"c2hvcnQ="), 400),
+}
+
+
+@pytest.mark.parametrize(("sent", "status"), list(REFUSED.values()), ids=list(REFUSED))
+def test_a_handshake_that_is_refused_has_an_answer(counter_server: RunningServer, sent: bytes, status: int) -> None:
+    answer = answer_to(counter_server, sent)
+    assert answer.startswith(b"HTTP/1.1 %d " % status)
+    assert b"Failed to open a WebSocket connection: " in answer
+    eventually(lambda: counter_server.connections == 0, "its socket is closed")
+
+
+def test_a_server_ends_in_order_after_handshakes_that_it_refused_of_clients_that_stay() -> None:
+    """``stop`` fails for an exception that the server did not handle."""
+    server = RunningServer(create_fastapi_app(CounterEnvironment, Add, Total)).start()
+    with ExitStack() as opened:
+        for sent, _ in REFUSED.values():
+            client = opened.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=60))
+            client.sendall(sent)
+        server.stop()
+
+
+NAMES = st.sampled_from(["Content-Length", "Transfer-Encoding", "Connection", "Upgrade", "Host", "Origin", "Expect"])
+VALUES = st.sampled_from(["0", "5", "-1", "chunked", "close", "h2c", "Upgrade", "websocket", "", "100-continue"])
+HEADERS = st.tuples(
+    NAMES | st.sampled_from(["Sec-WebSocket-Key", "Sec-WebSocket-Version", "Sec-WebSocket-Protocol", "X", "é", "a b"]),
+    VALUES | st.text(st.characters(max_codepoint=0x2FF), max_size=9) | st.integers(8000, 20_000).map("y".__mul__),
+)
+
+
+@given(st.lists(HEADERS, max_size=3), st.sampled_from([b"", b"hello"]), st.sampled_from(["/ws", "/mcp", "/%00", "*"]))
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_handshake_has_an_answer(
+    counter_server: RunningServer, headers: list[tuple[str, str]], body: bytes, path: str
+) -> None:
+    written = [f"{name}: {value}".encode() for name, value in headers]
+    with socket.create_connection(("127.0.0.1", counter_server.port), timeout=60) as client:
+        client.sendall(handshake(f"GET {path} HTTP/1.1".encode(), *written) + body)
+        assert client.recv(9) == b"HTTP/1.1 "
+
+
+def answer_to(server: RunningServer, sent: bytes) -> bytes:
+    """Return all that the server sends before it closes the connection."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
+        client.sendall(sent)
+        return b"".join(iter(lambda: client.recv(65536), b""))

@@ -26,6 +26,8 @@ logger = logging.getLogger(__name__)
 # Seconds for a denied handshake to end.
 _CLOSE_TIMEOUT_S = 1.0
 _HIDDEN_CREDENTIALS = HiddenCredentials()
+# Loggers of the ASGI server that write addresses, headers and tracebacks of requests.
+_LOGGERS = ("uvicorn.error", "uvicorn.access", "uvicorn.asgi")
 
 
 class AccessMiddleware:
@@ -78,12 +80,13 @@ def protect(app: Starlette, access: AccessPolicy) -> None:
     """Add the guard to an application, and warn in the log if the application requires no token.
 
     Args:
-        app: The application; ``app.state.access`` is set for its workers, which forward requests before the guard.
+        app: The application; its state gets the policy, for its workers, which forward requests before the guard.
         access: The policy.
     """
-    app.state.access = access
+    app.state.openenv_access = access
     app.add_middleware(_guarded_by_state, state=app.state)
-    logging.getLogger("uvicorn.error").addFilter(_HIDDEN_CREDENTIALS)
+    for name in _LOGGERS:
+        logging.getLogger(name).addFilter(_HIDDEN_CREDENTIALS)
     if not access.requires_token:
         logger.warning(
             "%s=%s: everybody who can reach this server can use it; no token is required.", AUTH_VARIABLE, AUTH_NONE
@@ -101,13 +104,13 @@ def make_missing_token(app: Starlette) -> str | None:
     """
     access = policy_of(app)
     if access.denies_everybody:
-        access = app.state.access = replace(access, token=new_token())
+        access = app.state.openenv_access = replace(access, token=new_token())
     return None if access.trusts_this_machine else access.token
 
 
 def _guarded_by_state(app: ASGIApp, state: State) -> ASGIApp:
     """Return an application with its guard. Starlette calls this with the first request, so the policy is final."""
-    return guarded(app, state.access)
+    return guarded(app, state.openenv_access)
 
 
 async def _answer(denial: Denial, scope: Scope, receive: Receive, send: Send) -> None:

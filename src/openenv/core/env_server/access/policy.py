@@ -270,7 +270,7 @@ def needs_new_token(host: str, config: ServerConfig) -> bool:
 
 def policy_of(app: Any) -> AccessPolicy:
     """Return an application's policy: one that requires no token if the application has no guard."""
-    access = getattr(getattr(app, "state", None), "access", None)
+    access = getattr(getattr(app, "state", None), "openenv_access", None)
     return access if isinstance(access, AccessPolicy) else AccessPolicy(requires_token=False)
 
 

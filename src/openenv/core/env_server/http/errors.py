@@ -6,6 +6,7 @@ from math import ceil
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, HTTPException, Request
+from fastapi.exception_handlers import request_validation_exception_handler
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
@@ -146,19 +147,20 @@ async def answer_large_body(request: Request, error: Exception) -> Response:
 
 def _count(request: Request, code: str) -> None:
     if "app" in request.scope:  # a request that was forwarded to another worker has none
-        metrics: Metrics = request.app.state.sessions.metrics
+        metrics: Metrics = request.app.state.openenv_sessions.metrics
         metrics.errors[code] += 1
 
 
 def add_error_handlers(app: FastAPI, *, debug: bool = False) -> None:
-    """Add handlers for request errors to an application.
+    """Add handlers for request errors to an application; a handler of its author stays.
 
     Args:
         app: The application.
         debug: Whether answers include where an environment raised.
     """
     app.add_exception_handler(RequestError, partial(answer_request_error, debug=debug))
-    app.add_exception_handler(RequestValidationError, answer_invalid_body)
+    if app.exception_handlers.get(RequestValidationError) is request_validation_exception_handler:
+        app.add_exception_handler(RequestValidationError, answer_invalid_body)
     app.add_exception_handler(_BodyTooLargeError, answer_large_body)
 
 

@@ -15,7 +15,7 @@ from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from openenv.core.env_server.access.peer import peer_address
-from openenv.core.env_server.live.follower import Follower
+from openenv.core.env_server.live.follower import Follower, Followers, refuse
 from openenv.core.env_server.live.history import recorded_entries
 from openenv.core.env_server.live.table import LiveSessions, LiveTable, TablePage, TableQuery
 from openenv.core.env_server.metrics import Transport
@@ -55,6 +55,7 @@ class LiveRoutes:
         self._table = LiveTable(operations.of_all)
         LiveSessions(sessions, operations)
         self._hidden = Hidden(sessions.limits.secrets)
+        self._followers = Followers()
 
     def router(self) -> APIRouter:
         """Build the routes over HTTP."""
@@ -95,13 +96,21 @@ class LiveRoutes:
             await socket.close()
             return
         feed = session.follow()
+        refusal = self._followers.refusal(feed)
+        if refusal is not None:
+            await refuse(socket, refusal)
+            _unfollow(session, feed)
+            return
         feed.followers += 1
+        self._followers.count += 1
         try:
             row = partial(self._row, session)
-            follower = Follower(socket, feed, row, partial(self._recorded, session), self._secrets)
+            recorded = partial(self._recorded, session)
+            follower = Follower(socket, feed, row, recorded, self._secrets, self._followers)
             await follower.serve(known, _whole_number(socket.query_params.get("after", "")))
         finally:
             feed.followers -= 1
+            self._followers.count -= 1
             asyncio.get_running_loop().call_later(_GRACE_S, _unfollow, session, feed)
 
     def _row(self, session: Session) -> dict[str, Any]:

@@ -38,6 +38,7 @@ REWARD_COMPONENTS = "openenv/reward_components"
 """Key of the scores of the reward's components in the metadata of a tool's result, where there are any."""
 
 _LONGEST_ECHO = 100
+_NO_NAME = "Invalid params - 'session_id' is required"
 # As on the public server, the data of these errors has no code.
 _PLAIN_DETAILS = (SessionCapacityError, EnvironmentFactoryError)
 
@@ -60,6 +61,17 @@ def parse_error(detail: str | None = None) -> JsonRpcResponse:
     return JsonRpcResponse.error_response(JsonRpcErrorCode.PARSE_ERROR, detail)
 
 
+def is_id(value: Any) -> bool:
+    """Whether a value can be the id of a request of MCP."""
+    return type(value) in (str, int)
+
+
+def invalid_id() -> JsonRpcResponse:
+    """Return the answer to a request with an id that is none, of which MCP's own specification allows none."""
+    message = "Invalid request: id: expected a text or a whole number; a notification has no id"
+    return JsonRpcResponse.error_response(JsonRpcErrorCode.INVALID_REQUEST, message)
+
+
 def read_request(document: Any) -> JsonRpcRequest | JsonRpcResponse:
     """Return the request in a document, or the answer to an invalid one."""
     try:
@@ -71,24 +83,37 @@ def read_request(document: Any) -> JsonRpcRequest | JsonRpcResponse:
         return JsonRpcResponse.error_response(JsonRpcErrorCode.INVALID_REQUEST, message)
 
 
-async def answer_document(session: Session, document: Any) -> str:
+async def answer_document(session: Session, document: Any, methods: "SessionMethods | None" = None) -> str:
     """Answer a document that a client sent for a session, which may be an invalid request.
 
     Args:
         session: The session.
         document: JSON, already parsed.
+        methods: Closes other sessions; ``None`` knows none.
 
     Returns:
         The response, as JSON.
     """
     request = read_request(document)
     if isinstance(request, JsonRpcRequest):
-        request = await answer_request(session, request)
+        request = await answer_request(session, request, methods)
     return response_json(request)
 
 
-async def answer_request(session: Session, request: JsonRpcRequest) -> JsonRpcResponse:
-    """List a session's tools, or call one."""
+async def answer_request(
+    session: Session, request: JsonRpcRequest, methods: "SessionMethods | None" = None
+) -> JsonRpcResponse:
+    """List a session's tools, or call one; or answer for a connection that holds the session.
+
+    Args:
+        session: The session.
+        request: The request.
+        methods: Closes other sessions; ``None`` knows none.
+    """
+    if request.method == CREATE_SESSION:
+        return JsonRpcResponse.success({"session_id": session.id}, request.id)
+    if request.method == CLOSE_SESSION:
+        return _close_from(session, request, methods)
     try:
         with session.request_errors(request.method):
             match request.method:
@@ -101,6 +126,17 @@ async def answer_request(session: Session, request: JsonRpcRequest) -> JsonRpcRe
         session.count_error(error.code)
         return failed(error, request.id)
     return unknown_method(request)
+
+
+def _close_from(session: Session, request: JsonRpcRequest, methods: "SessionMethods | None") -> JsonRpcResponse:
+    """Close another session than that of the connection that requests it."""
+    name = named_session(request)
+    if name == session.id:
+        message = "Invalid request: this connection's own session ends with the connection"
+        return JsonRpcResponse.error_response(JsonRpcErrorCode.INVALID_REQUEST, message, request_id=request.id)
+    if methods is None and name is not None:
+        return invalid_params(f"Unknown session_id: {name}", request.id)
+    return invalid_params(_NO_NAME, request.id) if methods is None else methods.close(request)
 
 
 def answer_without_session(common_tools: Sequence[Tool] | None, request: JsonRpcRequest) -> JsonRpcResponse | None:
@@ -162,7 +198,7 @@ class SessionMethods:
         """Close a session; if a socket is attached to it, when that socket closes."""
         session = self.named(request)
         if session is None:
-            return invalid_params("Invalid params - 'session_id' is required", request.id)
+            return invalid_params(_NO_NAME, request.id)
         if isinstance(session, JsonRpcResponse):
             return session
         if session.status in (SessionState.ATTACHED, SessionState.CLOSING):

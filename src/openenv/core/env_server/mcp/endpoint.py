@@ -1,6 +1,7 @@
 """Endpoint ``/mcp`` over HTTP, for agents that speak MCP and for programs that speak its public dialect.
 
-A POST whose ``Accept`` does not name ``text/event-stream`` is in the public dialect.
+A POST is in the public dialect unless it is ``initialize``, names an agent's session in its header, or accepts
+``text/event-stream``. An agent that does not name that type gets JSON.
 """
 
 import asyncio
@@ -20,6 +21,8 @@ from openenv.core.env_server.mcp.dialect import (
     SessionMethods,
     answer_request,
     answer_without_session,
+    invalid_id,
+    is_id,
     named_session,
     parse,
     parse_error,
@@ -27,7 +30,7 @@ from openenv.core.env_server.mcp.dialect import (
     response_json,
 )
 from openenv.core.wire.mcp_types import JsonRpcRequest, JsonRpcResponse
-from openenv.core.wire.names import FORWARD
+from openenv.core.wire.names import AGENT_HEADER, FORWARD
 
 if TYPE_CHECKING:
     from openenv.core.env_server.mcp.native import Connections
@@ -86,18 +89,17 @@ class McpEndpoint:
         request = Request(scope, receive)
         if self._check_rate is not None:
             await self._check_rate(request)
-        streams = _STREAM in request.headers.get("accept", "")
+        names_session = AGENT_HEADER in request.headers
         if request.method == "POST":
             try:
                 body = await request.body()
             except ClientDisconnect:
                 return
-            answer = self._answer_native if streams else self._answer_dialect
-            await answer(request, body, send)
-        elif request.method == "DELETE" or (request.method == "GET" and streams):
-            await (await self._native()).serve(scope, receive, send, begins=False)
+            await self._answer_post(request, body, send)
+        elif request.method == "DELETE" or (request.method == "GET" and names_session):
+            await (await self._native()).serve(_accepting_all(scope), receive, send, begins=False)
         else:
-            headers = {"Allow": ", ".join(_STREAM_METHODS if streams else _METHODS)}
+            headers = {"Allow": ", ".join(_STREAM_METHODS if names_session else _METHODS)}
             refusal = Response('{"detail":"Method Not Allowed"}', 405, headers, media_type="application/json")
             await refusal(scope, receive, send)
 
@@ -125,17 +127,25 @@ class McpEndpoint:
                 self._connections = module.Connections(self.served)
         return cast("Connections", self._connections)
 
-    async def _answer_native(self, request: Request, body: bytes, send: Send) -> None:
+    async def _answer_post(self, request: Request, body: bytes, send: Send) -> None:
         document = parse(body)
+        begins = isinstance(document, dict) and document.get("method") == "initialize"
+        if begins or _streams(request) or AGENT_HEADER in request.headers:
+            await self._answer_native(request, document, body, send, begins=begins)
+        else:
+            await self._answer_dialect(request, document, body, send)
+
+    async def _answer_native(self, request: Request, document: Any, body: bytes, send: Send, *, begins: bool) -> None:
         if not isinstance(document, dict):  # the SDK would log an error for some of these
             await _json(response_json(parse_error()), 400)(request.scope, request.receive, send)
             return
-        begins = document.get("method") == "initialize"
-        body_again = _Again(body, request.receive).receive
-        await (await self._native()).serve(request.scope, body_again, send, begins=begins)
+        if "method" in document and not is_id(document.get("id", 0)):  # the SDK would take it for a notification
+            await _json(response_json(invalid_id()), 400)(request.scope, request.receive, send)
+            return
+        scope, body_again = _accepting_all(request.scope), _Again(body, request.receive).receive
+        await (await self._native()).serve(scope, body_again, send, begins=begins, streams=_streams(request))
 
-    async def _answer_dialect(self, request: Request, body: bytes, send: Send) -> None:
-        document = parse(body)
+    async def _answer_dialect(self, request: Request, document: Any, body: bytes, send: Send) -> None:
         rpc = parse_error() if document is None else read_request(document)
         if isinstance(rpc, JsonRpcRequest):
             if await self._is_forwarded(rpc, request, body, send):
@@ -181,6 +191,17 @@ class _Again:
     async def receive(self) -> Message:
         body, self._body = self._body, None
         return await self._receive() if body is None else {"type": "http.request", "body": body, "more_body": False}
+
+
+def _streams(request: Request) -> bool:
+    """Whether the client reads a stream of events."""
+    return _STREAM in request.headers.get("accept", "")
+
+
+def _accepting_all(scope: Scope) -> Scope:
+    """Return the scope of a request that accepts what the SDK wants every client to accept."""
+    headers = [(name, value) for name, value in scope["headers"] if name != b"accept"]
+    return {**scope, "headers": [*headers, (b"accept", f"application/json, {_STREAM}".encode())]}
 
 
 def _json(text: str, status: int = 200) -> Response:

@@ -77,7 +77,7 @@ class Connections:
         """Return the number of connections."""
         return len(self._connections)
 
-    async def serve(self, scope: Scope, receive: Receive, send: Send, *, begins: bool) -> None:
+    async def serve(self, scope: Scope, receive: Receive, send: Send, *, begins: bool, streams: bool = True) -> None:
         """Answer an HTTP request.
 
         Args:
@@ -85,13 +85,14 @@ class Connections:
             receive: Receives the request's body.
             send: Sends the answer.
             begins: Whether the request is ``initialize``, which begins a connection.
+            streams: Whether the client reads a stream of events; else it gets JSON.
         """
         request = Request(scope)
         name = request.headers.get(AGENT_HEADER)
         if self._server_ends and (name is None or request.method == "GET"):
             await _refusal(503, "The server is about to end.")(scope, receive, send)
         elif name is not None and name in self._connections:
-            await self._serve(self._connections[name], scope, receive, send)
+            await self._serve(self._connections[name], scope, receive, send, streams=streams)
         elif name is not None:
             await _refusal(404, "There is no such session (any more). Connect again.")(scope, receive, send)
         elif not begins:
@@ -100,7 +101,7 @@ class Connections:
         elif len(self._connections) >= _MOST_CONNECTIONS:
             await _refusal(503, f"{_MOST_CONNECTIONS} agents are connected, and no more may be.")(scope, receive, send)
         else:
-            await self._begin(request, receive, send)
+            await self._begin(request, receive, send, streams=streams)
 
     def end_streams(self) -> None:
         """End the streams, and accept no further agents; requests of others are still answered."""
@@ -127,15 +128,17 @@ class Connections:
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
 
-    async def _serve(self, connection: "Connection", scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve(
+        self, connection: "Connection", scope: Scope, receive: Receive, send: Send, *, streams: bool
+    ) -> None:
         if scope["method"] != "DELETE":
-            await connection.serve(scope, receive, send)
+            await connection.serve(scope, receive, send, streams=streams)
             return
         self._connections.pop(connection.name, None)
         await connection.end(Ending.CLOSED)  # before the answer: the agent may reconnect at once
         await Response(status_code=200)(scope, receive, send)
 
-    async def _begin(self, request: Request, receive: Receive, send: Send) -> None:
+    async def _begin(self, request: Request, receive: Receive, send: Send, *, streams: bool) -> None:
         query = request.query_params
         session_id = request.headers.get(SESSION_HEADER) or query.get("session_id")
         try:
@@ -151,7 +154,7 @@ class Connections:
         answer = _Watched(send)
         try:
             await connection.begin()
-            await connection.serve(request.scope, receive, answer.send)
+            await connection.serve(request.scope, receive, answer.send, streams=streams)
         finally:
             if not answer.succeeded:
                 self.end(connection, Ending.DISCONNECTED)
@@ -201,13 +204,15 @@ class Connection:
         await ready.wait()
         self._watch_idle()
 
-    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer an HTTP request."""
+    async def serve(self, scope: Scope, receive: Receive, send: Send, *, streams: bool) -> None:
+        """Answer an HTTP request, as JSON unless the client reads a stream of events."""
         if scope["method"] == "GET":
             await self._serve_stream(scope, receive, send)
             return
         self._heard()
         self._requests += 1
+        # The SDK reads this before it waits for anything, so that requests at the same time do not mix.
+        self._transport.is_json_response_enabled = not streams
         try:
             await self._transport.handle_request(scope, receive, send)
         finally:

@@ -112,7 +112,7 @@ class DrainingServer(uvicorn.Server):
 
 def sessions_of(app: Any) -> SessionManager | None:
     """Return the sessions of an application; ``None`` for an application that is not of this package."""
-    sessions = getattr(getattr(app, "state", None), "sessions", None)
+    sessions = getattr(getattr(app, "state", None), "openenv_sessions", None)
     return sessions if isinstance(sessions, SessionManager) else None
 
 

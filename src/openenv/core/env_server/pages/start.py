@@ -124,7 +124,7 @@ def wants_page(scope: Scope) -> bool:
     Args:
         scope: ASGI's description of the request.
     """
-    return _is_of_browser(scope) and _path(scope) == _ROOT
+    return _is_of_browser(scope) and path_of(scope) == _ROOT
 
 
 def locked_page() -> Response:
@@ -134,12 +134,13 @@ def locked_page() -> Response:
     return response
 
 
-def _path(scope: Scope) -> str:
+def path_of(scope: Scope) -> str:
+    """Return the path of a request within its application."""
     return str(scope["path"]).removeprefix(scope.get("root_path", ""))
 
 
 def _is_read_of_root(scope: Scope) -> bool:
-    return scope["type"] == "http" and scope["method"] in ("GET", "HEAD") and _path(scope) == _ROOT
+    return scope["type"] == "http" and scope["method"] in ("GET", "HEAD") and path_of(scope) == _ROOT
 
 
 def _is_of_browser(scope: Scope) -> bool:

@@ -8,7 +8,7 @@ neither, and its steps cost nothing more.
 import asyncio
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 from uuid import uuid4
@@ -27,7 +27,9 @@ from openenv.core.wire.results import Outcome
 
 # Limits of a feed: a follower of 60 steps a second may be a minute behind, and a feed of large pictures stays small.
 _MOST_ENTRIES = 4096
-_MOST_CHARACTERS = 8 * 1024 * 1024
+_MOST_WRITTEN = 256
+MOST_CHARACTERS = 8 * 1024 * 1024
+"""Limit on the characters of the entries that a feed keeps."""
 
 
 class Trace(Protocol):
@@ -100,6 +102,8 @@ class SessionFeed:
         self._dropped = 0
         self._size = 0
         self._changed = asyncio.Event()
+        # The last entries as they are sent, so that they are written once for all followers.
+        self._written: dict[FeedEntry, str] = {}
 
     @property
     def last(self) -> int:
@@ -116,7 +120,7 @@ class SessionFeed:
         entry = FeedEntry.of_line(self.last + 1, episode.number, episode.step_count, episode.reward, line)
         self._entries.append(entry)
         self._size += len(entry.text)
-        while len(self._entries) > _MOST_ENTRIES or (self._size > _MOST_CHARACTERS and len(self._entries) > 1):
+        while len(self._entries) > _MOST_ENTRIES or (self._size > MOST_CHARACTERS and len(self._entries) > 1):
             self._size -= len(self._entries.popleft().text)
             self._dropped += 1
         self._changed.set()
@@ -139,6 +143,23 @@ class SessionFeed:
         missed = max(0, self._dropped - number)
         start = number + missed - self._dropped
         return list(islice(self._entries, start, start + most)), missed
+
+    def written(self, entries: Sequence[FeedEntry], write: Callable[[FeedEntry], str]) -> str:
+        """Return entries as elements of a JSON list.
+
+        Args:
+            entries: The entries.
+            write: Writes an entry for which no follower has done so lately.
+        """
+        texts = []
+        for entry in entries:
+            text = self._written.get(entry)
+            if text is None:
+                text = self._written[entry] = write(entry)
+            texts.append(text)
+        while len(self._written) > _MOST_WRITTEN:
+            del self._written[next(iter(self._written))]
+        return ",".join(texts)
 
     async def wait(self, number: int) -> None:
         """Wait for an entry after the entry of this number, or for the end of the session."""

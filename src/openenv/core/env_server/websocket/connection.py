@@ -33,8 +33,8 @@ Any other close may be unintended.
 NORMAL_CLOSURE = 1000
 """Close code of a server that has answered the last request."""
 
-SOCKET_LOST = "openenv.socket_lost"
-"""Key in the ``state`` of a socket's scope: a future that is done when the socket is lost. Not every server sets it."""
+SOCKET_USE = "openenv.socket_use"
+"""Key in the ``state`` of a socket's scope: its ``SocketUse``. Not every server sets it."""
 
 INTERNAL_ERROR = 1011
 """Close code of a server that has failed."""
@@ -50,6 +50,24 @@ _MOST_UNDER_WAY = 16_384
 _MOST_BYTES_UNDER_WAY = 16 * 1024 * 1024
 # Limit on the characters of unsent answers; above the limit, the socket's sessions wait.
 _MOST_UNSENT = 1024 * 1024
+
+
+class SocketUse:
+    """Use of a socket, as the server's protocol and the application tell each other.
+
+    Attributes:
+        lost: Done when the socket is lost; set by the protocol.
+        is_idle: Returns whether the socket holds no session and no request, so that it may be closed to make room for
+            another client; set by an application that can tell.
+    """
+
+    def __init__(self, lost: "asyncio.Future[None]") -> None:
+        self.lost = lost
+        self.is_idle: Callable[[], bool] = _never
+
+
+def _never() -> bool:
+    return False
 
 
 class Frame:
@@ -78,6 +96,11 @@ class Wire(Protocol[MessageT, AnswerT]):
     """
 
     commits: bool
+
+    @property
+    def holds_session(self) -> bool:
+        """Whether the socket holds a session, or is about to."""
+        ...
 
     def start(self, connection: "Connection[Any, Any]") -> None:
         """Begin, before the first frame is read.
@@ -184,7 +207,7 @@ class Connection(Generic[MessageT, AnswerT]):
         metrics: Metrics to count in.
         max_message_bytes: Maximum length of a message, in bytes of UTF-8: so much may always be under way.
         read_ahead: Lets it read ahead; shared by the connections of a server.
-        lost: Done when the socket is lost; ``None`` if only ``receive`` returns that.
+        use: Use of the socket; ``None`` if only ``receive`` returns that the socket is lost.
     """
 
     def __init__(
@@ -195,14 +218,16 @@ class Connection(Generic[MessageT, AnswerT]):
         metrics: Metrics,
         max_message_bytes: int,
         read_ahead: ReadAhead,
-        lost: "asyncio.Future[None] | None" = None,
+        use: SocketUse | None = None,
     ) -> None:
         self._wire = wire
         self._receive = receive
         self._send = send
         self._metrics = metrics
         self._read_ahead = read_ahead
-        self._lost = lost
+        self._lost = None if use is None else use.lost
+        if use is not None:
+            use.is_idle = self.is_idle
         self._reader: asyncio.Task[None] | None = None
         self._ended: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
         self._close_code: int | None = None  # with which the server closes the socket
@@ -239,6 +264,10 @@ class Connection(Generic[MessageT, AnswerT]):
                 self._wire.close(code)
         if self._close_code is not None:
             await self._send_close(self._close_code)
+
+    def is_idle(self) -> bool:
+        """Whether the socket holds no session, and no request is under way."""
+        return not (self._under_way or self._wire.holds_session)
 
     def read_ahead(self) -> None:
         """Read on in a new task. The one that has read until now ends with the answers that it waits for."""

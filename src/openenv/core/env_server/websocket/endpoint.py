@@ -15,7 +15,7 @@ from openenv.core.env_server.access.rate import Rate
 from openenv.core.env_server.history import Journal
 from openenv.core.env_server.resumption.registry import ResumableSessions
 from openenv.core.env_server.sessions.manager import SessionManager
-from openenv.core.env_server.websocket.connection import SOCKET_LOST, Connection, ReadAhead, Wire
+from openenv.core.env_server.websocket.connection import SOCKET_USE, Connection, ReadAhead, Wire
 from openenv.core.env_server.websocket.legacy import LegacyWire
 from openenv.core.env_server.websocket.v1 import V1Wire
 from openenv.core.wire.names import ARRAYS, COLUMNS, FEATURES_HEADER, V1, WORKERS_HEADER, features_in
@@ -51,8 +51,8 @@ class SocketTransport:
             logger.info("a client went during the handshake: %s", error)
             return
         metrics, limit = self._sessions.metrics, self._max_message_bytes
-        lost = scope.get("state", {}).get(SOCKET_LOST)
-        await Connection(wire, receive, send, metrics, limit, self._read_ahead, lost).serve()
+        use = scope.get("state", {}).get(SOCKET_USE)
+        await Connection(wire, receive, send, metrics, limit, self._read_ahead, use).serve()
 
     def _rate(self) -> Rate | None:
         return None if self._max_messages_per_s is None else Rate(self._max_messages_per_s)

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from openenv.core.env_server.access.rate import Rate
 from openenv.core.env_server.execution.runner import Started
-from openenv.core.env_server.mcp.dialect import answer_document
+from openenv.core.env_server.mcp.dialect import SessionMethods, answer_document
 from openenv.core.env_server.metrics import Ending, Transport
 from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.env_server.sessions.session import ANSWER_TYPES, Session
@@ -35,9 +35,11 @@ class SingleSessionWire(Generic[RequestT]):
 
     Attributes:
         commits: False: no answer has to be recorded.
+        holds_session: True: the socket closes with its session.
     """
 
     commits: bool = False
+    holds_session: bool = True
     opens_as: Transport
     """Transport under which the session is counted."""
 
@@ -220,6 +222,7 @@ class LegacyWire(SingleSessionWire[Request]):
         for_agents_only: bool = False,
     ) -> None:
         super().__init__(sessions, client, rate, session_id)
+        self._methods = SessionMethods(sessions)
         self._for_agents_only = for_agents_only
 
     def _carry_out(self, request: Request | RequestError) -> Started[str | None]:
@@ -231,7 +234,9 @@ class LegacyWire(SingleSessionWire[Request]):
             return None
         if self._for_agents_only and kind != _MCP:
             raise ProductionModeError(kind)
-        answer = answer_document(self._session, data) if kind == _MCP else self._session.handle(kind, data)
+        answer = (
+            answer_document(self._session, data, self._methods) if kind == _MCP else self._session.handle(kind, data)
+        )
         if not isinstance(answer, WRITTEN):
             return _encoded(kind, answer)
         return encode(ANSWER_TYPES[kind], nested(answer))

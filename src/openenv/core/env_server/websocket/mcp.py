@@ -8,12 +8,9 @@ from openenv.core.env_server.access.peer import peer_address
 from openenv.core.env_server.access.rate import Rate
 from openenv.core.env_server.execution.runner import Started
 from openenv.core.env_server.mcp.dialect import (
-    CLOSE_SESSION,
-    CREATE_SESSION,
     SessionMethods,
     answer_request,
     failed,
-    named_session,
     parse_error,
     read_request,
     response_json,
@@ -24,7 +21,7 @@ from openenv.core.env_server.websocket.endpoint import SocketTransport
 from openenv.core.env_server.websocket.legacy import SingleSessionWire
 from openenv.core.exceptions import InvalidRequestError, RequestError
 from openenv.core.wire.bounded_json import read_json
-from openenv.core.wire.mcp_types import JsonRpcErrorCode, JsonRpcRequest, JsonRpcResponse
+from openenv.core.wire.mcp_types import JsonRpcRequest, JsonRpcResponse
 
 Document: TypeAlias = JsonRpcRequest | JsonRpcResponse
 """Request, or the answer to an invalid one."""
@@ -85,17 +82,7 @@ class McpWire(SingleSessionWire[Document]):
         return self._respond(request) if isinstance(request, JsonRpcRequest) else response_json(request)
 
     async def _respond(self, request: JsonRpcRequest) -> str:
-        session = self._session
-        if request.method == CREATE_SESSION:
-            response = JsonRpcResponse.success({"session_id": session.id}, request.id)
-        elif request.method != CLOSE_SESSION:
-            response = await answer_request(session, request)
-        elif named_session(request) == session.id:
-            message = "Invalid request: this socket's own session ends with the socket"
-            response = JsonRpcResponse.error_response(JsonRpcErrorCode.INVALID_REQUEST, message, request_id=request.id)
-        else:
-            response = self._methods.close(request)
-        return response_json(response)
+        return response_json(await answer_request(self._session, request, self._methods))
 
     def _error_frame(self, error: RequestError) -> str:
         if isinstance(error, InvalidRequestError):

@@ -3,13 +3,17 @@
 - Frames that are a whole message, nearly all, bypass the parser of ``websockets``, see
   ``openenv/core/websocket_frames.py``. They are what a client sends and is sent in each step.
 - Sockets of clients that stop reading, or disconnect during shutdown, are aborted.
+- A handshake that can't be parsed has an answer, too.
 - Received data is parsed in slices of some milliseconds, between which other tasks run.
 - A message may be fragmented, but not into very many tiny fragments; a client that pings without reading gets one pong.
 """
 
 import asyncio
+import logging
 import time
-from typing import Any, Final
+from asyncio.transports import BaseTransport
+from http import HTTPStatus
+from typing import Any, Final, cast
 
 from uvicorn._types import ASGIReceiveEvent, ASGISendEvent
 from uvicorn.config import Config
@@ -18,8 +22,11 @@ from uvicorn.server import ServerState
 from websockets.frames import CloseCode, Frame
 from websockets.protocol import State
 
-from openenv.core.env_server.websocket.connection import SOCKET_LOST
+from openenv.core.env_server.http.bounded_transport import BoundedTransport
+from openenv.core.env_server.websocket.connection import SOCKET_USE, SocketUse
 from openenv.core.websocket_frames import BINARY_FRAME, FrameSplitter, payload_of, server_frame
+
+logger = logging.getLogger(__name__)
 
 SOCKETS: Final = f"{__name__}:DecisiveSockets"
 """Value for uvicorn's setting ``ws``."""
@@ -61,8 +68,9 @@ class DecisiveSockets(WebSocketsSansIOProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         loop = _loop or asyncio.get_event_loop()
-        self._lost: asyncio.Future[None] = loop.create_future()
-        super().__init__(config, server_state, {**app_state, SOCKET_LOST: self._lost}, loop)
+        self._use = SocketUse(loop.create_future())
+        super().__init__(config, server_state, {**app_state, SOCKET_USE: self._use}, loop)
+        self._connected_at = loop.time()
         self._handshake_is_read = False
         self._frames_in = FrameSplitter(masked=True)
         self._unread = bytearray()
@@ -73,11 +81,22 @@ class DecisiveSockets(WebSocketsSansIOProtocol):
         self._last_pong = b""
         self._messages = 0
 
+    @property
+    def idle_since(self) -> float | None:
+        """When the socket connected, in seconds of the event loop, if it holds no session; else ``None``."""
+        return self._connected_at if self._use.is_idle() and not self.transport.is_closing() else None
+
+    def connection_made(self, transport: BaseTransport) -> None:
+        """Bound the time that a client has to read what is sent before its socket is closed."""
+        super().connection_made(cast("asyncio.Transport", BoundedTransport(transport, self.loop, _TIME_TO_READ_S)))
+
     def data_received(self, data: bytes) -> None:
         """Parse received data, or queue it for the next turn."""
         if not self._handshake_is_read:  # uvicorn hands the client's request over in one piece
             self._handshake_is_read = True
             super().data_received(data)
+            if not self.handshake_initiated:
+                self._refuse_handshake()
             return
         if not self._unread and len(data) <= _SMALLEST_SLICE:
             self._parse(data)
@@ -91,8 +110,8 @@ class DecisiveSockets(WebSocketsSansIOProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Discard data that was not parsed yet, and tell a connection that does not receive now."""
         self._forget_unread()
-        if not self._lost.done():
-            self._lost.set_result(None)
+        if not self._use.lost.done():
+            self._use.lost.set_result(None)
         super().connection_lost(exc)
 
     def keepalive_timeout(self) -> None:
@@ -141,15 +160,9 @@ class DecisiveSockets(WebSocketsSansIOProtocol):
         super().handle_pong(event)
 
     def handle_close(self, event: Frame) -> None:
-        """Answer a close frame, and abort the socket if the client does not read the answer in time."""
+        """Answer a close frame."""
         self._send_last_pong()
         super().handle_close(event)
-        self._close_in_time()
-
-    def handle_parser_exception(self) -> None:
-        """Close the socket of a client that has sent an invalid frame."""
-        super().handle_parser_exception()
-        self._close_in_time()
 
     def shutdown(self) -> None:
         """Close the socket at shutdown. uvicorn's own method fails during a closing handshake."""
@@ -182,6 +195,19 @@ class DecisiveSockets(WebSocketsSansIOProtocol):
                 self.transport.write(server_frame(text.encode()))
                 return
         await super().send(message)
+
+    def _refuse_handshake(self) -> None:
+        """Answer a handshake that ``websockets`` could not parse; uvicorn does not send even the answer that it has."""
+        error = self.conn.handshake_exc
+        reason = str((error and error.__cause__) or error or "the request is incomplete")
+        logger.info("refused the handshake of a WebSocket from %s: %s", self.client, reason)
+        answer = b"".join(self.conn.data_to_send())
+        if not answer:
+            text = f"Failed to open a WebSocket connection: {reason}.\n"
+            answer = self.conn.reject(HTTPStatus.BAD_REQUEST, text).serialize()
+        self.handshake_complete = self.close_sent = True
+        self.transport.write(answer)
+        self.transport.close()
 
     def _is_plain(self) -> bool:
         """Whether a frame of a whole message needs nothing of ``websockets``: it is neither compressed nor logged."""
@@ -247,11 +273,6 @@ class DecisiveSockets(WebSocketsSansIOProtocol):
         if self._next_turn is not None:
             self._next_turn.cancel()
             self._next_turn = None
-
-    def _close_in_time(self) -> None:
-        """Abort the closing socket unless the client reads the remaining data within ``_TIME_TO_READ_S``."""
-        if self.transport.is_closing() and self.transport.get_write_buffer_size() > 0:
-            self.loop.call_later(_TIME_TO_READ_S, self.transport.abort)
 
 
 def _received(message: bytes, *, binary: bool) -> ASGIReceiveEvent:

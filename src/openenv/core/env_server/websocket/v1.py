@@ -80,6 +80,11 @@ class V1Wire:
         """See ``Wire``."""
         self._connection = connection
 
+    @property
+    def holds_session(self) -> bool:
+        """See ``Wire``."""
+        return bool(self._sessions)
+
     def decode(self, frame: str | None, max_bytes: int) -> Iterable[Message]:
         """See ``Wire``."""
         return decode_v1(frame, max_bytes, self._registry.actions)

@@ -102,13 +102,15 @@ class WorkerServer(DrainingServer):
 
     def __init__(self, app: Any, channel: Channel, assignment: Assignment) -> None:
         others = {str(number) for number in range(assignment.count)} - {str(assignment.number)}
-        sessions: SessionManager = app.state.sessions
+        sessions: SessionManager = app.state.openenv_sessions
         # The guard comes first: no call of a peer that may not use the server is forwarded.
         self._forwarder = Forwarder(app, others, partial(_connect, channel, patience_s=_REPLACED_WITHIN_S))
-        super().__init__(uvicorn.Config(guarded(self._forwarder, app.state.access), **_settings(assignment)), sessions)
+        super().__init__(
+            uvicorn.Config(guarded(self._forwarder, app.state.openenv_access), **_settings(assignment)), sessions
+        )
         self._drain_s = sessions.limits.drain_s
-        self._auth_requirement: AuthRequirement = app.state.access.auth_requirement
-        operations: Operations = app.state.operations
+        self._auth_requirement: AuthRequirement = app.state.openenv_access.auth_requirement
+        operations: Operations = app.state.openenv_operations
         operations.join_workers(assignment.number, OtherWorkers(others, partial(_connect, channel)).query)
         self._app = QueryMiddleware(app, operations.answer)
         self._channel = channel
@@ -221,7 +223,7 @@ def _application(assignment: Assignment, supervisor: socket.socket) -> Any:
             f"got {type(app).__name__}; workers must count its sessions. Serve it with one worker."
         )
     check_access(app)
-    app.state.server.prepare()  # here, so that a failure is reported to the supervisor
+    app.state.openenv_server.prepare()  # here, so that a failure is reported to the supervisor
     sessions.join_workers(assignment.number, assignment.count, SharedCounts(assignment.slots, assignment.count))
     return app
 
