@@ -15,6 +15,7 @@ from openenv.core.exceptions import (
     RequestGivenUpError,
     ServerCapacityError,
 )
+from openenv.core.rubrics.bounds import reaches
 from openenv.train.agents.agent_episodes import AgentEpisodes, open_agent
 from openenv.train.dataset.collection import Collection
 from openenv.train.dataset.play_progress import PlayProgress
@@ -143,7 +144,7 @@ def _keep(
 ) -> None:
     if played.episode.error is not None:
         leave_out_failed(collection, played)
-    elif min_reward is not None and played.episode.reward < min_reward:
+    elif min_reward is not None and not reaches(played.episode.reward, min_reward):
         collection.leave_out(played, f"reward below {min_reward:g}")
     else:
         collection.add(played, environment, has_id=has_id)

@@ -18,6 +18,7 @@ from trl.trainer.sft_trainer import SFTTrainer
 
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.rubrics.bounds import reaches
 from openenv.train.agents.players import Player
 from openenv.train.agents.policy import Policy, takes_gpu
 from openenv.train.agents.recording import form_of, play_tasks
@@ -182,7 +183,7 @@ def learn_examples(
     whole_model(trainer.model).save_pretrained(draft)
     policy.tokenizer.save_pretrained(draft)
     logs = [row for row in trainer.state.log_history if "loss" in row]
-    (draft / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in logs))
+    (draft / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in logs), "utf-8")
     draft.replace(folder)
 
 
@@ -255,7 +256,7 @@ def _played(config: TrainConfig, sessions: Sessions, count: int) -> list[Episode
 
 def _good(episodes: list[Episode], min_reward: float | None) -> list[Episode]:
     """Return the episodes with enough reward."""
-    good = [episode for episode in episodes if min_reward is None or episode.reward >= min_reward]
+    good = [episode for episode in episodes if min_reward is None or reaches(episode.reward, min_reward)]
     if not good:
         best = max(episode.reward for episode in episodes)
         raise ConfigurationError(
