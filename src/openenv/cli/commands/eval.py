@@ -136,7 +136,7 @@ def evaluate(
         console.print(f"Interrupted. To go on: the same command with --output {quote(str(folder))}", soft_wrap=True)
         raise
     if as_json:
-        typer.echo((folder / "results.json").read_text())
+        typer.echo((folder / "results.json").read_text("utf-8"))
     else:
         _show(evaluation, folder, console)
 
