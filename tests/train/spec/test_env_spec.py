@@ -129,6 +129,8 @@ def test_an_installed_environment_is_served_when_it_is_needed_and_ends() -> None
     ("target", "name"),
     [
         ("wordle", "wordle"),
+        ("wordle-env", "wordle"),
+        (Path(__file__).parents[3] / "envs" / "catch_env" / "server" / "..", "catch"),
         ("./some/my_env", "my_env"),
         (Path("/envs/chess"), "chess"),
         ("http://host:8000/game", "host"),

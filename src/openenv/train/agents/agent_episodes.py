@@ -105,6 +105,7 @@ class PlayerEpisodes:
             step_timeout_s=settings.step_timeout_s,
             env_vars=env_vars,
             base_url=settings.base_url,
+            takes_fewer=True,
         )
         self.client = self._sessions.client
         try:
@@ -192,7 +193,11 @@ class ApiEpisodes:
             capacity_wait_s=CAPACITY_WAIT_S,
             message_timeout_s=settings.step_timeout_s,
         )
-        self.client.connect()
+        try:
+            self.client.connect()
+        except BaseException:
+            self.client.close()
+            raise
 
     def play(self, tasks: Sequence[NumberedTask]) -> Iterator[PlayedEpisode]:
         """Play one episode for each task.

@@ -22,6 +22,7 @@ from openenv.core.exceptions import (
     ConfigurationError,
     ConnectionFailedError,
     OpenEnvError,
+    ServerCapacityError,
 )
 from openenv.core.llm_client import read_arguments
 from openenv.core.telemetry import (
@@ -196,6 +197,12 @@ class ApiAgent:
         """Play one episode after another in a session; the first worker's is the client's own."""
         try:
             session = client if number == 0 else await client.new_session()
+        except ServerCapacityError:
+            return  # the first worker plays, and as many others as the server has sessions for
+        except Exception as error:  # noqa: BLE001  # raised where the episodes are waited for
+            ended.put_nowait(error)
+            return
+        try:
             try:
                 for index, task in todo:
                     conversation = begin()

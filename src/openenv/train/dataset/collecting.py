@@ -107,7 +107,7 @@ def collect(
         with PlayProgress(console or Console(), len(tasks), len(tasks) - len(left)) as progress:
             for played in source.play(traces.named(left)):
                 traces.add(played)
-                _keep(collection, played, settings.environment, min_reward, has_id=episode_id_prefix is not None)
+                _keep(collection, played, settings.name, min_reward, has_id=episode_id_prefix is not None)
                 progress.advance(played)
     return _result(collection)
 

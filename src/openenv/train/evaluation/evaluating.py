@@ -227,7 +227,7 @@ def _play(
         for played in source.play(traces.named(left)):
             traces.add(played)
             if played.episode.error is None:
-                collection.add(played, settings.environment)
+                collection.add(played, settings.name)
             else:
                 leave_out_failed(collection, played)
             progress.advance(played)
@@ -248,7 +248,7 @@ def _evaluation(
     results = _task_results(tasks, lines, failures, samples, success_reward)
     counted = [result for result in results if result.rewards]
     return Evaluation(
-        environment=settings.environment,
+        environment=settings.name,
         player=settings.who,
         samples=samples,
         success_reward=success_reward,

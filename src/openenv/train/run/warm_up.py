@@ -29,6 +29,7 @@ from openenv.train.rollout.play import MoveResult, call_text
 from openenv.train.rollout.renderer import Renderer, first_content
 from openenv.train.run.lora import lora_config, whole_model
 from openenv.train.settings.config import TrainConfig
+from openenv.train.spec.examples import player_missing
 from openenv.train.spec.run_tasks import training_tasks
 from openenv.train.spec.sessions import Sessions
 from openenv.train.tasks.seeds import derived_seed
@@ -235,10 +236,7 @@ def _arguments(config: TrainConfig, folder: Path) -> SFTConfig:
 def _player_package(sessions: Sessions) -> "EnvironmentPackage":
     package = sessions.package
     if package is None or package.manifest.player is None:
-        raise ConfigurationError(
-            f"{sessions.name} has no scripted player to learn from; give --sft a folder that openenv collect has made, "
-            "or a file or database of traces."
-        )
+        raise player_missing(sessions.name)
     return package
 
 

@@ -10,10 +10,9 @@ from pathlib import Path
 from threading import RLock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Never, Self
-from urllib.parse import urlsplit
 
 from openenv.adapters.text import hidden_text_warning
-from openenv.auto.discovery import find_environment
+from openenv.auto.discovery import find_environment, short_name
 from openenv.auto.making import make
 from openenv.auto.names import is_adapted, is_url
 from openenv.core.client.tools import TRAINER_COLUMNS, task_columns
@@ -524,12 +523,9 @@ def _check_components(components: Mapping[str, float] | None, *, gives_reward: b
 
 
 def _short_name(target: str | Path) -> str:
-    if is_url(target):
-        text = str(target)
-        return urlsplit(text if "://" in text else f"//{text}").hostname or text
-    if isinstance(target, str) and (target.startswith(_IMAGE_PREFIX) or is_adapted(target)):
+    if isinstance(target, str) and target.startswith(_IMAGE_PREFIX):
         return target.removeprefix(_IMAGE_PREFIX)
-    return Path(target).name
+    return short_name(target)
 
 
 def _client(target: str | Path, sessions: int | None, options: Mapping[str, Any]) -> SyncEnvClient[Any, Any, Any]:
