@@ -26,7 +26,7 @@ from openenv.train.episodes.scores import figure_name
 from openenv.train.run.interruption import TrainingInterruptedError
 from openenv.train.settings.config import TrainConfig, load_config
 from openenv.train.settings.names import check_names, check_run
-from openenv.train.spec.examples import check_examples_named
+from openenv.train.spec.example_check import check_examples_named
 from openenv.viewer.run_page import PageAddress
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from openenv.train.rollout.play import Limits, Play
 from openenv.train.rollout.renderer import Renderer
 from openenv.train.rollout.tool_renderer import ToolRenderer
 from openenv.train.settings.config import TrainConfig
-from openenv.train.spec.examples import call_examples_missing, several_with_calls
+from openenv.train.spec.example_check import call_examples_missing, several_with_calls
 from openenv.train.spec.run_tasks import training_tasks
 from openenv.train.spec.sessions import Sessions
 from openenv.train.tasks.seeds import derived_seed, training_seeds

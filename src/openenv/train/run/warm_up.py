@@ -29,7 +29,7 @@ from openenv.train.rollout.play import MoveResult, call_text
 from openenv.train.rollout.renderer import Renderer, first_content
 from openenv.train.run.lora import lora_config, whole_model
 from openenv.train.settings.config import TrainConfig
-from openenv.train.spec.examples import player_missing
+from openenv.train.spec.example_check import player_missing
 from openenv.train.spec.run_tasks import training_tasks
 from openenv.train.spec.sessions import Sessions
 from openenv.train.tasks.seeds import derived_seed

@@ -10,7 +10,7 @@ from tests.support.public_folders import PUBLIC_FOLDERS
 
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.settings.config import load_config
-from openenv.train.spec.examples import check_examples_named
+from openenv.train.spec.example_check import check_examples_named
 
 
 @pytest.mark.parametrize(
