@@ -2,6 +2,7 @@
 
 import logging
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from importlib import import_module
@@ -43,6 +44,11 @@ logger = logging.getLogger(__name__)
 
 DEFAULT_SESSIONS = 1024
 _IMAGE_PREFIX = "docker:"
+_OWN_DATASET = (
+    "TRL passes a rollout_func the prompts alone, without the columns of a dataset of your own: pass that as "
+    "EnvSpec(..., tasks=dataset), which keeps its prompts, and train on the spec's train_dataset; or take "
+    "environment_factory, whose reset is passed the columns."
+)
 # What the last message of a prompt says of its row.
 _TASK = "task"
 _ENVIRONMENT = "environment"
@@ -59,7 +65,8 @@ class EnvSpec:
             another world's environment as ``PREFIX:ID`` (``ors:http://host:8080``, ``gymnasium:CartPole-v1``), or an
             image as ``docker:IMAGE``; or `Sessions` that are open.
         tasks: What to play: a number of seeds; the name of a split that the environment lists; a list of tasks, each a
-            mapping of what ``reset`` takes; a ``datasets.Dataset`` of such. By default seeds.
+            mapping of what ``reset`` takes; a ``datasets.Dataset`` of such, whose column ``prompt``, if it has one, is
+            what the model is shown before the first observation. By default seeds.
         num_tasks: How many tasks at most. By default all that are listed, and of seeds 1000.
         seed: Chooses the seeds.
         system_prompt: The first message of every prompt.
@@ -239,7 +246,7 @@ class EnvSpec:
         if index is None or not 0 <= index < len(self.rows):
             raise ConfigurationError(
                 f"Expected a prompt of the train_dataset of this EnvSpec ({self.name}), got {prompt!r:.200}. "
-                f"Its last message says which task it is, under the key {_TASK!r}."
+                f"Its last message says which task it is, under the key {_TASK!r}. {_OWN_DATASET}"
             )
         return {**self._reset, **self.rows[index]}
 
@@ -352,7 +359,8 @@ class EnvSpec:
     @cached_property
     def _listed_rows(self) -> list[dict[str, Any]]:
         client = self.client if isinstance(self._tasks, str) else None
-        return task_rows(client, self._tasks, num_tasks=self._num_tasks, seed=self._seed)
+        rows = task_rows(client, self._tasks, num_tasks=self._num_tasks, seed=self._seed)
+        return list(map(task_columns, rows)) if _is_dataset(self._tasks) else rows
 
     @cached_property
     def environment_class(self) -> type[ToolEnvironment]:
@@ -365,7 +373,11 @@ class EnvSpec:
     def _prompt(self, index: int) -> Prompt:
         system = [] if self.system_prompt is None else [{"role": "system", "content": self.system_prompt}]
         instructions = f"{self.instructions}\n\n" if self.instructions else ""
-        return [*system, {"role": "user", "content": instructions, _TASK: index}]
+        tasks: Any = self._tasks
+        own = tasks[index].get("prompt") if _is_dataset(tasks) else None
+        *before, last = [{"role": "user", "content": ""}] if own is None else _messages(own)
+        content = _joined(instructions, last["content"]) if instructions else last["content"]
+        return [*system, *before, {**last, "content": content, _TASK: index}]
 
 
 class EnvSpecs:
@@ -432,7 +444,8 @@ class EnvSpecs:
         if name not in self.specs:
             raise ConfigurationError(
                 f"Expected a prompt of the train_dataset of these EnvSpecs ({', '.join(self.specs)}), got "
-                f"{prompt!r:.200}. Its last message names the environment, under the key {_ENVIRONMENT!r}."
+                f"{prompt!r:.200}. Its last message names the environment, under the key {_ENVIRONMENT!r}. "
+                f"{_OWN_DATASET}"
             )
         return str(name)
 
@@ -493,6 +506,26 @@ class EnvSpecs:
     ) -> None:
         """Close them."""
         self.close()
+
+
+def _is_dataset(tasks: Any) -> bool:
+    datasets = sys.modules.get("datasets")  # a dataset is there only where its library was imported
+    return datasets is not None and isinstance(tasks, datasets.Dataset)
+
+
+def _messages(prompt: Any) -> Prompt:
+    """Return the prompt of a dataset's row as a conversation, to whose last message the first observation is added.
+
+    Raises:
+        ConfigurationError: It is neither a text nor a conversation.
+    """
+    if isinstance(prompt, str):
+        return [{"role": "user", "content": f"{prompt}\n\n" if prompt else ""}]
+    if not isinstance(prompt, list) or not prompt or not all(isinstance(each, Mapping) for each in prompt):
+        raise ConfigurationError(f"Expected each prompt as a text, or as a list of messages; got {prompt!r:.200}.")
+    *before, last = (dict(message) for message in prompt)
+    content = last.get("content") or ""
+    return [*before, {**last, "content": _joined(content, "\n\n") if content else ""}]
 
 
 def _check_known(unknown: Mapping[str, Any]) -> None:
