@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from weakref import finalize
 
 from openenv.core.background_loop import background_loop
-from openenv.core.documents import DocumentError, parse_json
+from openenv.core.documents import read_arguments
 from openenv.core.telemetry import CHAT, anthropic_answer, chat_request, genai_span, openai_answer
 from openenv.core.wire.redaction import remember_secret
 
@@ -31,7 +31,6 @@ __all__ = [
     "TokenUsage",
     "ToolCall",
     "create_llm_client",
-    "read_arguments",
 ]
 
 _NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}, "required": []}
@@ -77,27 +76,6 @@ class ToolCall:
         if isinstance(arguments, dict):
             return cls(number, name, arguments)
         return cls(number, name, {}, f"Expected the arguments as an object of JSON, got {written!r:.100}.")
-
-
-def read_arguments(written: Any) -> Any:
-    """Return the arguments of a model's tool call; what is no JSON is returned as it came.
-
-    Args:
-        written: The arguments as JSON, which a model may have got wrong; or their value, which some servers send.
-
-    Returns:
-        The value, by rights an object; an empty one where there are no arguments.
-
-    Example:
-        >>> read_arguments('{"word": "mouse"}'), read_arguments(""), read_arguments('{"word": ')
-        ({'word': 'mouse'}, {}, '{"word": ')
-    """
-    if not isinstance(written, str):
-        return {} if written is None else written
-    try:
-        return parse_json(written) if written.strip() else {}
-    except DocumentError:
-        return written
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
+from openenv.core.documents import read_arguments
 from openenv.core.env_server.traces.database import TraceConnection
 from openenv.core.env_server.traces.encoding import encoded, without_blobs
 from openenv.core.env_server.traces.omission import ACTION, MESSAGES, TOKENS, columns_of, without_fields
@@ -20,7 +21,6 @@ from openenv.core.env_server.traces.store import (
     number_in,
     write_parts,
 )
-from openenv.core.llm_client import read_arguments
 from openenv.core.plain_values import plain_value
 from openenv.core.wire.redaction import secret_values
 from openenv.traces.episodes import RUNNING, Conversation, Entry, Episode, Score

@@ -445,10 +445,10 @@ class TestSeveralEnvironments:
         trainer = make_trainer(tmp_path, specs, model, tokenizer, specs.rollout_func, **settings)
         with quiet_libraries():
             trainer.train()
-        rows = [row for row in trainer.state.log_history if "low/episode/length" in row]
-        assert ["high/episode/length" in row for row in rows] == [True, False, False, False]
-        assert rows[0]["high/episode/length"] == 2
-        assert 2 < rows[0]["low/episode/length"] <= 6
+        rows = [row for row in trainer.state.log_history if "episode/low/length" in row]
+        assert ["episode/high/length" in row for row in rows] == [True, False, False, False]
+        assert rows[0]["episode/high/length"] == 2
+        assert 2 < rows[0]["episode/low/length"] <= 6
         assert "rewards/high_reward/mean" in rows[0]
 
     def test_prompts_of_others_and_another_order_are_refused(self, make_spec: Any, tmp_path: Path) -> None:

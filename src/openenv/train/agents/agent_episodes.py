@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -193,11 +194,10 @@ class ApiEpisodes:
             capacity_wait_s=CAPACITY_WAIT_S,
             message_timeout_s=settings.step_timeout_s,
         )
-        try:
+        with ExitStack() as stack:
+            stack.callback(self.client.close)
             self.client.connect()
-        except BaseException:
-            self.client.close()
-            raise
+            stack.pop_all()
 
     def play(self, tasks: Sequence[NumberedTask]) -> Iterator[PlayedEpisode]:
         """Play one episode for each task.

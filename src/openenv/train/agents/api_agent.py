@@ -18,13 +18,13 @@ from openai import APIConnectionError, APIStatusError, AsyncOpenAI, BadRequestEr
 from openenv.adapters.text import ActionText, observation_text
 from openenv.core.client.blocking import background_loop
 from openenv.core.client_types import StepResult
+from openenv.core.documents import read_arguments
 from openenv.core.exceptions import (
     ConfigurationError,
     ConnectionFailedError,
     OpenEnvError,
     ServerCapacityError,
 )
-from openenv.core.llm_client import read_arguments
 from openenv.core.telemetry import (
     CHAT,
     ERROR,
@@ -196,13 +196,10 @@ class ApiAgent:
     ) -> None:
         """Play one episode after another in a session; the first worker's is the client's own."""
         try:
-            session = client if number == 0 else await client.new_session()
-        except ServerCapacityError:
-            return  # the first worker plays, and as many others as the server has sessions for
-        except Exception as error:  # noqa: BLE001  # raised where the episodes are waited for
-            ended.put_nowait(error)
-            return
-        try:
+            try:
+                session = client if number == 0 else await client.new_session()
+            except ServerCapacityError:
+                return  # the first worker plays, and as many others as the server has sessions for
             try:
                 for index, task in todo:
                     conversation = begin()

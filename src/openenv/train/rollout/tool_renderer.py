@@ -12,8 +12,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from openenv.core.client_types import StepResult
+from openenv.core.documents import read_arguments
 from openenv.core.exceptions import ConfigurationError
-from openenv.core.llm_client import read_arguments
 from openenv.train.rollout.play import Move, MoveResult, tool_move
 from openenv.train.rollout.renderer import MessagesOf, text_of
 from openenv.train.tools.environment_tools import EnvironmentTools

@@ -2,7 +2,6 @@
 
 import logging
 import math
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from importlib import import_module
@@ -16,7 +15,7 @@ from openenv.adapters.text import hidden_text_warning
 from openenv.auto.discovery import find_environment, short_name
 from openenv.auto.making import make
 from openenv.auto.names import is_adapted, is_url
-from openenv.core.client.tools import TRAINER_COLUMNS, task_columns
+from openenv.core.client.tools import task_columns
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.generic_client import GenericEnvClient
@@ -25,6 +24,7 @@ from openenv.core.sync_client import SyncEnvClient
 from openenv.core.vector_client import SyncVectorEnv
 from openenv.train.spec.environment_reward import ComponentReward, EnvironmentReward
 from openenv.train.spec.sessions import CAPACITY_WAIT_S, Sessions
+from openenv.train.spec.task_dataset import Prompt, dataset_of, is_dataset, joined, messages_of_row
 from openenv.train.spec.tool_environment import ToolEnvironment, tool_environment_class
 from openenv.train.tasks.task_rows import task_rows
 from openenv.train.tools.contents import Content, call_content
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 __all__ = ["EnvSpec", "EnvSpecs"]
 
 Message = dict[str, Any]
-Prompt = list[Message]
 
 logger = logging.getLogger(__name__)
 
@@ -186,7 +185,7 @@ class EnvSpec:
 
         The prompt is a conversation whose last message knows which task it is, under the key ``task``.
         """
-        return _dataset([self._prompt(index) for index in range(len(self.rows))], self.rows)
+        return dataset_of([self._prompt(index) for index in range(len(self.rows))], self.rows)
 
     @property
     def environment_factory(self) -> Callable[[], Any]:
@@ -285,7 +284,7 @@ class EnvSpec:
         shown = call_content(observation, self.pool.pixels) if isinstance(observation, StepResult) else observation
         own = (_TASK, _ENVIRONMENT)
         *before, last = ({key: value for key, value in message.items() if key not in own} for message in prompt)
-        return [*before, {**last, "content": _joined(last.get("content") or "", shown)}]
+        return [*before, {**last, "content": joined(last.get("content") or "", shown)}]
 
     def check_shown(self, observation: Any) -> None:
         """Log a warning, once, if the text of a first observation is only in its metadata, which no model is shown.
@@ -360,7 +359,7 @@ class EnvSpec:
     def _listed_rows(self) -> list[dict[str, Any]]:
         client = self.client if isinstance(self._tasks, str) else None
         rows = task_rows(client, self._tasks, num_tasks=self._num_tasks, seed=self._seed)
-        return list(map(task_columns, rows)) if _is_dataset(self._tasks) else rows
+        return list(map(task_columns, rows)) if is_dataset(self._tasks) else rows
 
     @cached_property
     def environment_class(self) -> type[ToolEnvironment]:
@@ -374,9 +373,9 @@ class EnvSpec:
         system = [] if self.system_prompt is None else [{"role": "system", "content": self.system_prompt}]
         instructions = f"{self.instructions}\n\n" if self.instructions else ""
         tasks: Any = self._tasks
-        own = tasks[index].get("prompt") if _is_dataset(tasks) else None
-        *before, last = [{"role": "user", "content": ""}] if own is None else _messages(own)
-        content = _joined(instructions, last["content"]) if instructions else last["content"]
+        own = tasks[index].get("prompt") if is_dataset(tasks) else None
+        *before, last = [{"role": "user", "content": ""}] if own is None else messages_of_row(own)
+        content = joined(instructions, last["content"]) if instructions else last["content"]
         return [*system, *before, {**last, "content": content, _TASK: index}]
 
 
@@ -423,7 +422,7 @@ class EnvSpecs:
                 f"Expected the order of the rows of {', '.join(self.specs)}, got {names!r:.200}."
             ) from error
         prompts = [self._prompt(name, index) for name, index in places]
-        return _dataset(prompts, [self.specs[name].rows[index] for name, index in places], environment=names)
+        return dataset_of(prompts, [self.specs[name].rows[index] for name, index in places], environment=names)
 
     @property
     def environments(self) -> Mapping[str, EnvSpec]:
@@ -508,26 +507,6 @@ class EnvSpecs:
         self.close()
 
 
-def _is_dataset(tasks: Any) -> bool:
-    datasets = sys.modules.get("datasets")  # a dataset is there only where its library was imported
-    return datasets is not None and isinstance(tasks, datasets.Dataset)
-
-
-def _messages(prompt: Any) -> Prompt:
-    """Return the prompt of a dataset's row as a conversation, to whose last message the first observation is added.
-
-    Raises:
-        ConfigurationError: It is neither a text nor a conversation.
-    """
-    if isinstance(prompt, str):
-        return [{"role": "user", "content": f"{prompt}\n\n" if prompt else ""}]
-    if not isinstance(prompt, list) or not prompt or not all(isinstance(each, Mapping) for each in prompt):
-        raise ConfigurationError(f"Expected each prompt as a text, or as a list of messages; got {prompt!r:.200}.")
-    *before, last = (dict(message) for message in prompt)
-    content = last.get("content") or ""
-    return [*before, {**last, "content": _joined(content, "\n\n") if content else ""}]
-
-
 def _check_known(unknown: Mapping[str, Any]) -> None:
     """Refuse options that do not exist; parameters of ``reset`` were once given as such."""
     if not unknown:
@@ -585,34 +564,3 @@ def _task_index(prompt: Sequence[Mapping[str, Any]] | str) -> int | None:
     last = None if isinstance(prompt, str) or not prompt else prompt[-1]
     index = last.get(_TASK) if isinstance(last, Mapping) else None
     return index if isinstance(index, int) else None
-
-
-def _joined(content: Content, observation: Content) -> Content:
-    """Put an observation behind a message's content, as TRL does."""
-    if isinstance(content, str) and isinstance(observation, str):
-        return content + observation
-    return [*_blocks(content), *_blocks(observation)]
-
-
-def _blocks(content: Content) -> list[dict[str, Any]]:
-    return [{"type": "text", "text": content}] if isinstance(content, str) else content
-
-
-def _dataset(prompts: list[Prompt], rows: list[dict[str, Any]], **columns: list[Any]) -> "Dataset":
-    from datasets import Dataset
-
-    names = dict.fromkeys(name for row in rows for name in row)
-    named = {name: [row.get(name) for row in rows] for name in names if name not in TRAINER_COLUMNS}
-    kept = {name: values for name, values in named.items() if _is_column(values)}
-    return Dataset.from_dict({"prompt": prompts, **columns, **kept})
-
-
-def _is_column(values: list[Any]) -> bool:
-    """Whether values can stand in one column: of one type. Others are left to the task itself."""
-    import pyarrow as pa  # datasets brings it
-
-    try:
-        pa.array(values)
-    except (pa.ArrowException, OverflowError):
-        return False
-    return True

@@ -1,4 +1,4 @@
-"""Whether there is what a run is to learn from before GRPO, found without the libraries of training."""
+"""Check of the examples that a run learns from before GRPO, without the libraries of training."""
 
 from pathlib import Path
 

@@ -393,7 +393,7 @@ def has_only_tools(target: str, package: EnvironmentPackage | None) -> bool:
 
     Args:
         target: The environment, or the address of its server.
-        package: Its package; ``None`` where there is none, and a server is asked.
+        package: Its package; ``None`` where there is none, and a server is queried.
     """
     if package is not None:
         return calls_tools_only(package.action_class().model_json_schema())
