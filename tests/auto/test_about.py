@@ -4,10 +4,11 @@ import json
 from pathlib import Path
 from typing import Any, Literal
 
+import pytest
 from tests.support.environment_folders import public_environment, scaffold
 
 from openenv import Action, Environment, Observation, State, find_environment, tool
-from openenv.auto.about import About, about_class, about_package, about_schemas
+from openenv.auto.about import About, about_class, about_package, about_schemas, example_fits
 from openenv.auto.package import EnvironmentPackage
 from openenv.core.environment_types import environment_types
 
@@ -111,6 +112,23 @@ def test_schemas_alone_tell_all_but_the_reset() -> None:
     assert names(told.actions) == ["Up", "Say"]
     assert told.reset is None
     assert (told.reward, told.example) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("example", "fits"),
+    [
+        ("from catch_env import CatchAction, CatchEnv\nCatchAction(move='left')", True),
+        ("from catch_env.models import CatchAction as Action\nAction(move='left')", True),
+        ("import openenv\nopenenv.make('catch')", True),
+        ("from elsewhere import Anything\nAnything(move='left')", True),
+        ("from catch_env import CatchAction, Paddle", False),
+        ("from catch_env.paddles import Paddle", False),
+        ("from catch_env import CatchAction\nCatchAction(direction='right')", False),
+        ("with open('x'):", False),
+    ],
+)
+def test_an_example_fits_where_it_names_what_there_is(example: str, fits: bool) -> None:
+    assert example_fits(example, "catch_env") is fits
 
 
 def test_folders_without_our_keys_can_be_told_of(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def test_an_entry_is_found_by_every_form_of_its_name_and_says_how_it_is_installe
     for name in ("wordle", "Wordle-env", "wordle_env"):
         entry = catalog_entry(name)
         assert entry is not None
-        assert entry.install_command == "pip install openenv-wordle-env"
+        assert entry.install_command == "pip install ./envs/wordle_env"
         assert "six guesses" in entry.description
     assert catalog_entry("chess") is None
 

@@ -7,7 +7,7 @@ import pytest
 from tests.support.environment_folders import public_environment, scaffold, write_files
 
 from openenv import find_environment, list_environments
-from openenv.auto.discovery import list_folders
+from openenv.auto.discovery import list_folders, short_name
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 
 
@@ -172,6 +172,18 @@ def test_home_is_understood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_path_is_never_taken_for_a_name(target: str | Path) -> None:
     with pytest.raises(EnvironmentNotFoundError, match=r"There is no folder .*nothing"):
         find_environment(target)
+
+
+def test_short_names_are_those_of_the_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = scaffold(tmp_path, "my_env")
+    elsewhere = folder.rename(tmp_path / "checkout")
+    (tmp_path / "guess.py").write_text("")
+    monkeypatch.chdir(elsewhere)
+    for target in (".", "../checkout", elsewhere, f"{elsewhere}/server/.."):
+        assert short_name(target) == "my_env"
+    assert [short_name(name) for name in ("wordle-env", "Wordle", "no_such_env")] == ["wordle", "wordle", "no_such_env"]
+    assert short_name("..") == tmp_path.name, "there is no environment"
+    assert short_name("../guess.py") == "guess"
 
 
 def test_a_folder_without_a_manifest_is_told(tmp_path: Path) -> None:

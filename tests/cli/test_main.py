@@ -1,5 +1,6 @@
 """The command as a whole: help, exit statuses, and what starting it costs."""
 
+import io
 import json
 import os
 import subprocess
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 import openenv as package
@@ -132,6 +134,49 @@ def _raising(error: Exception) -> Any:
         raise error
 
     return app
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "utf-8"])
+@pytest.mark.parametrize("text", ["±0.5 ├─", '"größer 😀"', '"\ud83d"', "ascii alone"])
+def test_output_of_any_encoding_takes_any_text(monkeypatch: pytest.MonkeyPatch, encoding: str, text: str) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding))
+    monkeypatch.setattr(cli, "app", lambda **_: Console(soft_wrap=True).print(text, markup=False, emoji=False))
+    cli.main()
+    sys.stdout.flush()
+    shown = written.getvalue().decode(encoding)
+    assert json.loads(json.dumps(shown).replace(r"\\u", r"\u")) == f"{text}\n"
+    assert "?" not in shown
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"PYTHONIOENCODING": "ascii"},
+        {"LC_ALL": "C"},
+        {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
+        {"PYTHONIOENCODING": "latin-1"},
+    ],
+)
+def test_a_command_ends_well_where_output_is_not_utf8(tmp_path: Path, variables: dict[str, str]) -> None:
+    (tmp_path / "words.py").write_text(_GREETING, "utf-8")
+    command = [sys.executable, "-m", "openenv.cli", "info", "words.py"]
+    ended = subprocess.run(command, capture_output=True, cwd=tmp_path, env={**os.environ, **variables}, timeout=60)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert b"words" in ended.stdout
+
+
+_GREETING = """
+from openenv.core import Action, Environment, Observation, State
+
+class Greeting(Environment[Action, Observation, State]):
+    \"""Grüße — „größer“ ±😀.\"""
+
+    def reset(self): return Observation()
+    def step(self, action): return Observation()
+    @property
+    def state(self): return State()
+"""
 
 
 def test_help_loads_none_of_the_commands() -> None:

@@ -21,6 +21,7 @@ from openenv.core.background_loop import background_loop
 from openenv.core.llm_client import TokenUsage
 
 TOOLS = [{"name": "add", "description": "Add", "inputSchema": {"type": "object", "properties": {"a": {}}}}]
+ARGUMENTS = '{"a": 1}'
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -42,7 +43,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _openai(body: dict[str, Any]) -> dict[str, Any]:
-    call = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}
+    call = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": ARGUMENTS}}
     message = {"role": "assistant", "content": "four", "tool_calls": [call] if "tools" in body else None}
     return {
         "id": "1", "object": "chat.completion", "created": 1, "model": "m",
@@ -247,6 +248,45 @@ async def test_the_span_of_a_request_that_fails_has_the_kind_of_error(monkeypatc
     (span,) = named(exporter, "chat m")
     assert (span.attributes or {})["error.type"] == span.status.description == "APIConnectionError"
     assert not span.events
+
+
+@pytest.mark.parametrize(
+    ("written", "arguments"),
+    [('{"a": 1}', {"a": 1}), ({"a": 1}, {"a": 1}), ("", {}), (" ", {}), (None, {}), ("{}", {})],
+)
+def test_arguments_of_a_call(written: Any, arguments: dict[str, Any]) -> None:
+    assert ToolCall.of("1", "add", written) == ToolCall("1", "add", arguments)
+
+
+@pytest.mark.parametrize(
+    "written", ['{"a": 1', "a=1", "[1]", '"a"', "1", "{'a': 1}", '{"a": 1} {}', "[" * 100_000, [1]]
+)
+def test_arguments_that_are_no_object_are_a_problem_for_the_model_and_no_error(written: Any) -> None:
+    call = ToolCall.of("1", "add", written)
+    assert call.args == {}
+    assert str(call.problem).startswith("Expected the arguments as an object of JSON, got ")
+    (sent,) = LLMResponse("", [call]).to_message_dict()["tool_calls"]
+    assert sent["function"]["arguments"] == "{}"
+
+
+async def test_a_model_that_writes_no_json_goes_on(
+    service: tuple[int, list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.core.test_llm_client.ARGUMENTS", '{"a": ')
+    port, requests = service
+    client = OpenAIClient("http://127.0.0.1", port, "m")
+    other = AnthropicClient("http://127.0.0.1", port, "m")
+    try:
+        response = await client.complete_with_tools([{"role": "user", "content": "2+2?"}], TOOLS)
+        assert [call.problem is None for call in response.tool_calls] == [False]
+        call = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": '}}
+        said: dict[str, Any] = {"role": "assistant", "content": "", "tool_calls": [call]}
+        told = {"role": "tool", "tool_call_id": "c1", "content": "?"}
+        await other.complete_with_tools([{"role": "user", "content": "2+2?"}, said, told], TOOLS)
+    finally:
+        await client._client.close()
+        await other._client.close()
+    assert requests[1]["messages"][1]["content"] == [{"type": "tool_use", "id": "c1", "name": "add", "input": {}}]
 
 
 def test_vendors() -> None:

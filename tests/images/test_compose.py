@@ -5,12 +5,10 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 from tests.support.environment_folders import scaffold
 from tests.support.needs import require
 
-from openenv.core.exceptions import ConfigurationError
 from openenv.core.providers.docker.labels import ImageLabels
 from openenv.images.builder import BuiltImage
 from openenv.images.compose import write_compose_file
@@ -18,6 +16,12 @@ from openenv.images.compose import write_compose_file
 
 def built(**labels: Any) -> BuiltImage:
     return BuiltImage("my-image:1", f"sha256:{'0' * 64}", 1, None, ImageLabels(**labels))
+
+
+def written(folder: Path, **labels: Any) -> Path:
+    file = write_compose_file(folder, built(**labels))
+    assert file is not None
+    return file
 
 
 def as_compose_reads(file: Path, **variables: str) -> "subprocess.CompletedProcess[str]":
@@ -29,7 +33,7 @@ def as_compose_reads(file: Path, **variables: str) -> "subprocess.CompletedProce
 
 
 def test_it_confines_as_the_provider_does(tmp_path: Path) -> None:
-    file = write_compose_file(scaffold(tmp_path, "my_env"), built(writable=("/tmp", "/home/openenv")))
+    file = written(scaffold(tmp_path, "my_env"), writable=("/tmp", "/home/openenv"))
     assert file.name == "compose.yaml"
     read = as_compose_reads(file, OPENENV_TOKEN="secret")
     assert read.returncode == 0, read.stderr
@@ -47,14 +51,14 @@ def test_it_confines_as_the_provider_does(tmp_path: Path) -> None:
 
 
 def test_it_asks_for_a_token(tmp_path: Path) -> None:
-    file = write_compose_file(scaffold(tmp_path, "my_env"), built())
+    file = written(scaffold(tmp_path, "my_env"))
     read = as_compose_reads(file, OPENENV_TOKEN="")
     assert read.returncode != 0
     assert "a token, which clients must send" in read.stderr
 
 
 def test_it_goes_by_the_image_s_labels(tmp_path: Path) -> None:
-    file = write_compose_file(scaffold(tmp_path, "my_env"), built(nested_sandbox=True))
+    file = written(scaffold(tmp_path, "my_env"), nested_sandbox=True)
     (service,) = yaml.safe_load(file.read_text())["services"].values()
     assert "read_only" not in service
     assert "seccomp:unconfined" in service["security_opt"]
@@ -63,6 +67,5 @@ def test_it_goes_by_the_image_s_labels(tmp_path: Path) -> None:
 def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
     folder = scaffold(tmp_path, "my_env")
     (folder / "compose.yaml").write_text("mine")
-    with pytest.raises(ConfigurationError, match="is there already"):
-        write_compose_file(folder, built())
+    assert write_compose_file(folder, built()) is None
     assert (folder / "compose.yaml").read_text() == "mine"

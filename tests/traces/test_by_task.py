@@ -64,6 +64,13 @@ def test_pairs_are_the_best_and_the_worst_episode_of_a_task(file: TraceFile) -> 
     assert list(traces.preference_pairs(file, Filter(max_reward=0.7), min_spread=0.5)) == []
 
 
+def test_rewards_that_differ_by_rounding_are_no_signal(file: TraceFile) -> None:
+    add(file, 0, seed="1", reward=1.0)
+    add(file, 1, seed="1", reward=0.6 + 0.3 + 0.1)
+    assert traces.tasks(file, with_signal=True) == []
+    assert list(traces.preference_pairs(file)) == []
+
+
 def test_episodes_of_one_seed_in_two_splits_are_no_pair(file: TraceFile) -> None:
     add(file, 0, seed="1", split="train", reward=0.0)
     add(file, 1, seed="1", reward=1.0)

@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,14 @@ def test_pages_follow_each_other_without_gap_or_repetition(file: TraceFile) -> N
     assert file.count(Filter(min_reward=5.0)) == 2
     with pytest.raises(ConfigurationError, match="Expected the id of an episode"):
         list(file.episodes(after="9-9"))
+
+
+def test_rounding_leaves_no_episode_out(file: TraceFile) -> None:
+    rounded = 0.6 + 0.3 + 0.1
+    for number, reward in enumerate((rounded, 1.0, 0.99, 1.01)):
+        file.add(replace(episode(number), reward=reward), entries())
+    assert [each.reward for each in file.episodes(Filter(min_reward=1.0))] == [1.01, 1.0, rounded]
+    assert [each.reward for each in file.episodes(Filter(max_reward=rounded))] == [0.99, 1.0, rounded]
 
 
 def test_groups_count_episodes_by_what_they_have_in_common(file: TraceFile) -> None:

@@ -1,5 +1,6 @@
 """``openenv train`` as a person uses it."""
 
+import os
 import re
 import shlex
 import subprocess
@@ -114,6 +115,22 @@ def test_where_a_page_is_served_needs_a_page() -> None:
         result = invoke("catch", *arguments)
         assert result.exit_code == 2
         assert "say where --view serves the page; add --view." in " ".join(result.output.split())
+
+
+@pytest.mark.timeout(900)
+def test_a_training_ends_with_its_report_where_nothing_is_utf8(tmp_path: Path) -> None:
+    small = options({"model": "tiny", "steps": 1, "rollouts": 8, "group_size": 4, "eval_episodes": 4})
+    ended = subprocess.run(
+        [*OPENENV, "train", "catch", *small, "--output-dir", "runs"],
+        capture_output=True,
+        cwd=tmp_path,
+        env={**os.environ, "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
+        timeout=600,
+    )
+    assert ended.returncode == 0, ended.stderr.decode()
+    assert b"\\u00b1" in ended.stdout
+    (report,) = tmp_path.glob("runs/*/report.html")
+    assert "±" in report.read_text("utf-8")
 
 
 @pytest.mark.timeout(900)

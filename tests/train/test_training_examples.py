@@ -104,5 +104,5 @@ def test_several_environments(run: Run) -> None:
     for entry in logged:
         assert 0 <= entry["rewards/wordle_reward/mean"] <= 1
         assert -1 <= entry["rewards/catch_reward/mean"] <= 1
-        assert 0 < entry["wordle/episode/length"] <= 6
-        assert 0 < entry["catch/episode/length"] <= 9
+        assert 0 < entry["episode/wordle/length"] <= 6
+        assert 0 < entry["episode/catch/length"] <= 9

@@ -115,5 +115,7 @@ def test_a_server_that_is_not_there() -> None:
     report = validate_url("http://127.0.0.1:9", timeout_s=1)
     assert (report.passed, report.mode) == (False, "unknown")
     assert all("refused" in each.actual["error"] for each in report.criteria)
-    with pytest.raises(ConfigurationError, match="Expected a server's address"):
-        validate_url("localhost:8000")
+    assert validate_url("127.0.0.1:9", timeout_s=1) == report
+    for url in ("somewhere", "ftp://somewhere", "http://"):
+        with pytest.raises(ConfigurationError, match="Expected a server's address"):
+            validate_url(url)

@@ -1,9 +1,13 @@
 """What an environment is, for people: its actions, observations, reward and reset, and an example to copy."""
 
+import ast
 import inspect
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from importlib import import_module
 from typing import Any
+
+from pydantic import BaseModel
 
 from openenv.auto.fields import FieldAbout, fields_of
 from openenv.auto.package import EnvironmentPackage
@@ -96,6 +100,38 @@ def about_package(package: EnvironmentPackage) -> About:
         folder=str(package.folder),
         player=player or ("It has one." if package.manifest.player else ""),
     )
+
+
+def example_fits(example: str, package: str) -> bool:
+    """Return whether an example imports only what a package has, and makes its models of fields that they have.
+
+    A README that was written for other classes, such as that of a new environment's folder, has an example that fails.
+
+    Args:
+        example: The program.
+        package: Import path of the package.
+    """
+    try:
+        tree = ast.parse(example)
+    except SyntaxError:
+        return False
+    known: dict[str, Any] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and not node.level and f"{node.module}.".startswith(f"{package}."):
+            try:
+                module = import_module(str(node.module))
+                known |= {each.asname or each.name: getattr(module, each.name) for each in node.names}
+            except (ImportError, AttributeError):
+                return False
+    return all(_has_fields(node, known) for node in ast.walk(tree) if isinstance(node, ast.Call))
+
+
+def _has_fields(call: ast.Call, known: Mapping[str, Any]) -> bool:
+    made = known.get(call.func.id) if isinstance(call.func, ast.Name) else None
+    if not isinstance(made, type) or not issubclass(made, BaseModel) or made.model_config.get("extra") == "allow":
+        return True
+    names = {each for name, field in made.model_fields.items() for each in (name, field.alias)}
+    return all(each.arg is None or each.arg in names for each in call.keywords)
 
 
 def about_class(

@@ -34,8 +34,9 @@ class CatalogEntry:
 
     @property
     def install_command(self) -> str:
-        """The command that installs it."""
-        return f"pip install {self.distribution}"
+        """The command that installs it from a checkout of this project; no index has it."""
+        folder = self.distribution.removeprefix("openenv-").replace("-", "_")
+        return f"pip install ./envs/{folder}"
 
 
 @cache

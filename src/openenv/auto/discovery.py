@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from importlib.metadata import Distribution, entry_points
 from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from openenv.auto.catalog import catalog_entry, load_catalog
 from openenv.auto.files import find_file, is_file
 from openenv.auto.manifest import MANIFEST_FILE
-from openenv.auto.names import environment_key
+from openenv.auto.names import environment_key, is_adapted, is_url
 from openenv.auto.package import EnvironmentPackage
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError, OpenEnvError
 
@@ -135,6 +136,27 @@ def find_environment(name_or_path: str | Path) -> EnvironmentPackage:
     if isinstance(name_or_path, Path) or os.sep in text or text.startswith("."):
         raise EnvironmentNotFoundError(_missing_folder(folder))
     return _choose(text, _registrations()).locate()
+
+
+def short_name(target: str | Path) -> str:
+    """Return the short name of an environment, whether it is there or not. No server is started or queried.
+
+    Args:
+        target: Its name, folder or file, ``PREFIX:ID``, or a server's address, whose short name is its host.
+
+    Example:
+        >>> short_name("http://localhost:8000"), short_name("gymnasium:CartPole-v1"), short_name("envs/unknown/")
+        ('localhost', 'gymnasium:CartPole-v1', 'unknown')
+    """
+    text = str(target)
+    if is_url(target):
+        return urlsplit(text if "://" in text else f"//{text}").hostname or text
+    if is_adapted(target):
+        return text
+    try:
+        return find_environment(target).name
+    except OpenEnvError:
+        return Path(text).expanduser().resolve().name
 
 
 def _choose(name: str, registrations: list[Registration]) -> Registration:

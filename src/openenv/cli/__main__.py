@@ -1,9 +1,12 @@
 """The ``openenv`` command itself. A command's module is imported only when that command runs."""
 
+import json
 import os
 import sys
 import traceback
+from codecs import register_error
 from importlib import import_module
+from io import TextIOWrapper
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -13,6 +16,8 @@ from openenv import __version__
 from openenv.cli.groups import command_app, new_app
 from openenv.cli.loading import exempt_from_collection
 from openenv.core.exceptions import OpenEnvError
+
+_JSON_ESCAPES = "openenv-json-escapes"
 
 
 class Command(NamedTuple):
@@ -84,6 +89,7 @@ def build_app() -> typer.Typer:
 def main() -> None:
     """Run the command line; ends the process with its exit status."""
     debugs = os.environ.get("OPENENV_DEBUG") == "1"  # now: a server sets it for itself
+    _escape_what_output_lacks()
     try:
         app(prog_name="openenv")
     except (OpenEnvError, OSError) as error:
@@ -91,6 +97,20 @@ def main() -> None:
             traceback.print_exception(error)
         typer.echo(f"Error: {error}", err=True)
         sys.exit(1)
+
+
+def _escape_what_output_lacks() -> None:
+    """Have characters that the encoding of the output lacks, as ASCII lacks ``±``, written as JSON escapes them."""
+    register_error(_JSON_ESCAPES, _escaped)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a program that calls this may have put another kind there
+            stream.reconfigure(errors=_JSON_ESCAPES)
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
 
 
 def _show_version(wanted: bool) -> None:

@@ -1,14 +1,32 @@
 """What the commands of traces share: the file, and options that choose episodes."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from openenv.core.env_server.metrics import Ending as SessionEnding
 from openenv.core.exceptions import ConfigurationError
 
-File = Annotated[str, typer.Argument(metavar="FILE", help="File of traces, or postgresql://...")]
+
+def _file_of(location: str) -> str:
+    """Return the file of traces of a folder, such as that of a run; another location as it is."""
+    from openenv.viewer.source import find_traces  # not what a help text should wait for
+
+    return str(find_traces(location))
+
+
+EndingName = Literal[
+    "done", "truncated", "reset", "closed", "disconnected", "away", "idle", "replaced", "failed", "shutdown",
+    "running", "interrupted", "imported",
+]  # fmt: skip
+"""How an episode ends, or its session."""
+
+File = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE", help="File of traces, the folder that has it, or postgresql://...", callback=_file_of
+    ),
+]
 Limit = Annotated[int, typer.Option(min=0, help="Most episodes, the newest; 0 for all.")]
 OfEnvironment = Annotated[str | None, typer.Option("--env", help="Name of the environment.")]
 Split = Annotated[str | None, typer.Option(help="Split of the task.")]
@@ -24,28 +42,13 @@ Since = Annotated[
     str | None, typer.Option(help="Earliest beginning: 2026-11-24, 2026-11-24T08:30, or 90m, 6h, 7d ago.")
 ]
 Until = Annotated[str | None, typer.Option(help="Latest beginning, in the same forms.")]
-Ending = Annotated[str | None, typer.Option(help="How it ended: done, truncated, reset, closed, running, interrupted.")]
+Ending = Annotated[EndingName | None, typer.Option(help="How it ended.")]
 Text = Annotated[str | None, typer.Option(help="Text in a request, an answer, or the model's messages.")]
 Evaluations = Annotated[
     bool | None, typer.Option("--evaluations/--no-evaluations", help="Only, or none, that a training evaluated by.")
 ]
 
-_ENDINGS = ("done", "truncated", "reset", *SessionEnding, "running", "interrupted", "imported")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-
-
-def ending_of(ending: str | None) -> str | None:
-    """Return how episodes have ended that are looked for.
-
-    Args:
-        ending: What ``--ending`` was given; ``None`` for any.
-
-    Raises:
-        ConfigurationError: No episode ends so.
-    """
-    if ending is not None and ending not in _ENDINGS:
-        raise ConfigurationError(f"Expected --ending to be one of {', '.join(_ENDINGS)}, got {ending!r}.")
-    return ending
 
 
 def time_of(text: str | None, option: str) -> float | None:

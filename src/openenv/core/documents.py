@@ -74,6 +74,27 @@ def parse_json(text: str | bytes) -> Any:
     return _parsed(json.loads, text)
 
 
+def read_arguments(written: Any) -> Any:
+    """Return the arguments of a model's tool call; what is no JSON is returned as it came.
+
+    Args:
+        written: The arguments as JSON, which a model may have got wrong; or their value, which some servers send.
+
+    Returns:
+        The value, by rights an object; an empty one where there are no arguments.
+
+    Example:
+        >>> read_arguments('{"word": "mouse"}'), read_arguments(""), read_arguments('{"word": ')
+        ({'word': 'mouse'}, {}, '{"word": ')
+    """
+    if not isinstance(written, str):
+        return {} if written is None else written
+    try:
+        return parse_json(written) if written.strip() else {}
+    except DocumentError:
+        return written
+
+
 def parse_toml(text: str) -> dict[str, Any]:
     """Return the tables of a TOML text.
 

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from weakref import finalize
 
 from openenv.core.background_loop import background_loop
+from openenv.core.documents import read_arguments
 from openenv.core.telemetry import CHAT, anthropic_answer, chat_request, genai_span, openai_answer
 from openenv.core.wire.redaction import remember_secret
 
@@ -50,11 +51,31 @@ class ToolCall:
         id: Id of the call, which the result has to name.
         name: Name of the tool.
         args: Arguments by name.
+        problem: Why the arguments could not be read, for the model, which has to call again; ``args`` is empty then.
     """
 
     id: str
     name: str
     args: dict[str, Any]
+    problem: str | None = None
+
+    @classmethod
+    def of(cls, number: str, name: str, written: Any) -> Self:
+        """Return a call of a model's answer, whatever the model wrote for the arguments.
+
+        Args:
+            number: Id of the call.
+            name: Name of the tool.
+            written: The arguments, as `read_arguments` has them.
+
+        Example:
+            >>> ToolCall.of("1", "add", "[1]").problem
+            "Expected the arguments as an object of JSON, got '[1]'."
+        """
+        arguments = read_arguments(written)
+        if isinstance(arguments, dict):
+            return cls(number, name, arguments)
+        return cls(number, name, {}, f"Expected the arguments as an object of JSON, got {written!r:.100}.")
 
 
 @dataclass(frozen=True)
@@ -243,10 +264,7 @@ class OpenAIClient(LLMClient):
             response = await self._requests.send(partial(create, model=self.model, messages=messages, **more))
             found.update(openai_answer(response))
         message = response.choices[0].message
-        calls = [
-            ToolCall(call.id, call.function.name, json.loads(call.function.arguments))
-            for call in message.tool_calls or []
-        ]
+        calls = [ToolCall.of(call.id, call.function.name, call.function.arguments) for call in message.tool_calls or []]
         return LLMResponse(message.content or "", calls, _usage(response, "prompt_tokens", "completion_tokens"))
 
 
@@ -342,7 +360,9 @@ class AnthropicClient(LLMClient):
             response = await self._requests.send(request)
             found.update(anthropic_answer(response))
         text = "".join(block.text for block in response.content if block.type == "text")
-        calls = [ToolCall(block.id, block.name, block.input) for block in response.content if block.type == "tool_use"]
+        calls = [
+            ToolCall.of(block.id, block.name, block.input) for block in response.content if block.type == "tool_use"
+        ]
         return LLMResponse(text, calls, _usage(response, "input_tokens", "output_tokens"))
 
 
@@ -512,7 +532,7 @@ def _as_anthropic_message(message: Mapping[str, Any]) -> tuple[str, Any]:
             "type": "tool_use",
             "id": call["id"],
             "name": call["function"]["name"],
-            "input": json.loads(call["function"]["arguments"] or "{}"),
+            "input": ToolCall.of(call["id"], call["function"]["name"], call["function"]["arguments"]).args,
         }
         for call in message["tool_calls"]
     ]

@@ -47,7 +47,8 @@ def browser() -> Finding:
             check=False,
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
+            errors="replace",
             timeout=TIMEOUT_S,
         )
     except subprocess.TimeoutExpired:

@@ -23,7 +23,7 @@ def memory() -> Finding:
     file = Path("/proc/meminfo")
     if not file.exists():  # not Linux
         return Finding("memory", Status.UNSURE, "this system does not say how much is free", used_for)
-    lines = dict(line.split(":", 1) for line in file.read_text().splitlines())
+    lines = dict(line.split(":", 1) for line in file.read_text("utf-8", "replace").splitlines())
     free, total = (int(lines[name].split()[0]) * 1024 for name in ("MemAvailable", "MemTotal"))
     status = Status.READY if free >= _LEAST_MEMORY else Status.UNSURE
     return Finding("memory", status, f"{_gib(free)} of {_gib(total)} free", used_for)

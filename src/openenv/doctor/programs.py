@@ -67,7 +67,13 @@ def output_of(*command: str) -> "subprocess.CompletedProcess[str]":
         subprocess.TimeoutExpired: It took too long, and was ended.
     """
     return subprocess.run(  # noqa: S603  # programs found on PATH
-        command, check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT_S
+        command,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        timeout=TIMEOUT_S,
     )
 
 

@@ -177,7 +177,9 @@ def _built(command: str, tag: str, base_image: str | None) -> BuiltImage:
 
 
 def _inspect(command: str, tag: str) -> dict[str, Any] | None:
-    completed = subprocess.run([command, "image", "inspect", tag], check=False, capture_output=True, text=True)  # noqa: S603
+    completed = subprocess.run(  # noqa: S603  # Docker's own command, found on PATH
+        [command, "image", "inspect", tag], check=False, capture_output=True, encoding="utf-8", errors="replace"
+    )
     if completed.returncode != 0:
         return None
     found: list[dict[str, Any]] = json.loads(completed.stdout)
@@ -194,7 +196,11 @@ def _docker() -> str:
 def _run(command: Sequence[str], failure: str, *, output: bool = False) -> str:
     """Run Docker's command; its output is returned or, as it comes, passed on to standard error."""
     finished = subprocess.run(  # noqa: S603  # Docker's own command, found on PATH
-        command, check=False, stdout=subprocess.PIPE if output else sys.stderr, text=True
+        command,
+        check=False,
+        stdout=subprocess.PIPE if output else sys.stderr,
+        encoding="utf-8",
+        errors="replace",
     )
     if finished.returncode != 0:
         raise ProviderError(failure)

@@ -7,7 +7,6 @@ import yaml
 
 from openenv.auto.manifest import load_manifest
 from openenv.auto.names import environment_key
-from openenv.core.exceptions import ConfigurationError
 from openenv.core.providers.docker.confinement import MOST_PROCESSES, WRITABLE_FOLDER
 from openenv.core.providers.docker.labels import ImageLabels
 from openenv.core.wire.names import TOKEN_VARIABLE
@@ -20,22 +19,19 @@ _HEAD = """\
 """
 
 
-def write_compose_file(folder: Path, image: BuiltImage) -> Path:
-    """Write an environment's Compose file.
+def write_compose_file(folder: Path, image: BuiltImage) -> Path | None:
+    """Write an environment's Compose file, once: what was changed in it since stays.
 
     Args:
         folder: The environment's folder.
         image: Its image.
 
     Returns:
-        The file.
-
-    Raises:
-        ConfigurationError: There is one already.
+        The file; ``None`` where there was one already.
     """
     path = folder / COMPOSE_FILE
     if path.exists():
-        raise ConfigurationError(f"{path} is there already; remove it to have a new one written.")
+        return None
     manifest = load_manifest(folder)
     service = {
         "image": image.tag,

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
-from openenv.core.documents import DocumentError, parse_json
+from openenv.core.documents import read_arguments
 from openenv.core.env_server.traces.database import TraceConnection
 from openenv.core.env_server.traces.encoding import encoded, without_blobs
 from openenv.core.env_server.traces.omission import ACTION, MESSAGES, TOKENS, columns_of, without_fields
@@ -119,9 +119,8 @@ def _remove_arguments(function: dict[str, Any], paths: Sequence[str]) -> list[st
     """Remove fields of the action that a tool call is from the call's arguments, and return their paths."""
     paths = [path for path in paths if path.partition(".")[0] == ACTION]
     written = function["arguments"]
-    try:
-        given = parse_json(written) if isinstance(written, str) else written
-    except DocumentError:  # fields can't be found in what a model wrote there
+    given = read_arguments(written)
+    if not isinstance(given, dict):  # fields can't be found in what a model wrote there
         function["arguments"] = "" if paths else written
         return paths
     # An action that calls a tool has its arguments below its name.

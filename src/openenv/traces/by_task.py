@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from openenv.core.exceptions import IncompleteTraceError
+from openenv.core.rubrics.bounds import reaches
 from openenv.traces.episodes import Episode, EpisodeRecord, Filter, Group
 from openenv.traces.formats.messages import messages_of
 from openenv.traces.reading import TraceFile
@@ -37,7 +38,7 @@ class TaskEpisodes:
     @property
     def has_signal(self) -> bool:
         """Whether rewards differ, so that a trainer that compares episodes of one task learns from it."""
-        return self.spread > 0
+        return not reaches(0.0, self.spread)
 
     @property
     def spread(self) -> float:
@@ -97,7 +98,7 @@ def preference_pairs(
     where = (where or Filter()).for_training()
     for group in traces.groups(*_TASK, where=where):
         task = _task_of(group)
-        if task.task and task.spread > min_spread:
+        if task.task and not reaches(min_spread, task.spread):
             pair = _pair_of(_extremes(traces, group, where))
             if pair is not None:
                 yield pair

@@ -7,6 +7,7 @@ from pydantic_core import to_json
 
 from openenv.core.env_server.traces.store import COLUMNS
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.rubrics.bounds import highest_within, lowest_reaching
 from openenv.traces.episodes import EVALUATION_ID, INTERRUPTED, RUNNING, Filter
 
 _HOW = f"""
@@ -93,6 +94,10 @@ class Query:
         self.has_text = "text" in given
         if self.has_text:
             given["text"] = to_json(given["text"])[1:-1]  # as it stands within JSON
+        if "min_reward" in given:
+            given["min_reward"] = lowest_reaching(given["min_reward"])
+        if "max_reward" in given:
+            given["max_reward"] = highest_within(given["max_reward"])
         self.values = given
 
     def search_file(self) -> None:

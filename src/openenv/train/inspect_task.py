@@ -31,6 +31,7 @@ from inspect_ai.util import registry_info
 
 from openenv.auto.making import make
 from openenv.core.client.blocking import wait_for
+from openenv.core.rubrics.bounds import reaches
 from openenv.core.sync_client import SyncEnvClient
 from openenv.train.agents.api_agent import to_openai
 from openenv.train.rollout.tool_play import ToolPlay
@@ -192,7 +193,7 @@ class _Reward:
 
     async def __call__(self, state: TaskState, target: Target) -> Score:
         episode = state.metadata[EPISODE]
-        success = float(episode["reward"] >= self._success_reward)
+        success = float(reaches(episode["reward"], self._success_reward))
         return Score(value={"reward": episode["reward"], "success": success}, metadata=episode)
 
 

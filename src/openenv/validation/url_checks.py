@@ -9,6 +9,7 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import Request
 
+from openenv.auto.names import is_url
 from openenv.core.client.client import authorized_headers
 from openenv.core.documents import MAX_JSON_BYTES, parse_json
 from openenv.core.exceptions import ConfigurationError
@@ -88,12 +89,15 @@ def validate_url(url: str, timeout_s: float = TIMEOUT_S) -> UrlReport:
     """Check a running server. Nothing is reset or stepped.
 
     Args:
-        url: The server's address, ``http://`` or ``https://``; the token in ``OPENENV_TOKEN`` is sent with requests.
+        url: The server's address, ``http://``, ``https://`` or without either; the token in ``OPENENV_TOKEN`` is sent
+            with requests.
         timeout_s: Seconds that each answer may take.
 
     Raises:
         ConfigurationError: The address is none.
     """
+    if is_url(url) and "://" not in url:
+        url = f"http://{url}"
     if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
         raise ConfigurationError(f"Expected a server's address, as in http://localhost:8000, got {url!r}.")
     server = _Server(url.rstrip("/"), timeout_s)

@@ -73,15 +73,19 @@ class TrainingRun:
         """Return when the run was started and gone on with, the first one first."""
         return objects_of((self.folder / "starts.jsonl").read_bytes().splitlines())
 
-    def scores(self) -> dict[str, Any]:
-        """Return the mean rewards of the players so far, with their standard errors and numbers of episodes."""
+    def scores(self, *, with_rewards: bool = False) -> dict[str, Any]:
+        """Return the mean rewards of the players so far, with their standard errors and numbers of episodes.
+
+        Args:
+            with_rewards: Whether to return the reward of each episode, too.
+        """
         try:
             scores = read_json(self.folder / "scores.json")
         except ConfigurationError:  # there are none yet
             return {}
         if not isinstance(scores, dict):
             return {}
-        shown = ("mean_reward", "standard_error", "episodes")
+        shown = ["mean_reward", "standard_error", "episodes", *(["rewards"] if with_rewards else [])]
         return {
             name: {field: score.get(field) for field in shown}
             for name, score in scores.items()

@@ -66,7 +66,7 @@ class RunPage:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                text=True,
+                encoding="utf-8",
                 errors="replace",
                 # Ctrl-C in the terminal is for the training, which then ends the page.
                 start_new_session=True,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.environment_folders import scaffold
 
 
 def test_what_is_shown_and_where_it_lies(openenv_here: Any, tmp_path: Path) -> None:
@@ -24,6 +25,21 @@ def test_what_is_shown_and_where_it_lies(openenv_here: Any, tmp_path: Path) -> N
     results = json.loads((folder / "results.json").read_text())
     assert list(results["pass_at"]) == ["2"]
     assert f"pass@2 {results['pass_at']['2']['value']:.3f}" in text
+
+
+def test_results_have_the_environments_name_wherever_its_folder_is(
+    openenv_here: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = scaffold(tmp_path, "my_env")
+    monkeypatch.chdir(folder)
+    shown = openenv_here("eval", ".", "--player", "random", "--tasks", "2", "--max-turns", "2")
+    assert "random player on my_env" in shown.stdout
+    (results,) = (folder / "evals").iterdir()
+    assert results.name.startswith("my_env-random-player-")
+    assert json.loads((results / "results.json").read_text())["environment"] == "my_env"
+    assert json.loads((results / "settings.json").read_text())["environment"] == "my_env"
+    line = json.loads((results / "episodes.jsonl").read_text().splitlines()[0])
+    assert line["environment"] == "my_env"
 
 
 def test_json_alone(openenv_here: Any, tmp_path: Path) -> None:

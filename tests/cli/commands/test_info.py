@@ -1,6 +1,8 @@
 """``openenv info``."""
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -87,6 +89,17 @@ def test_what_an_environment_prints_while_it_is_imported_is_kept_apart(openenv: 
     shown = openenv("info", folder, "--json")
     assert json.loads(shown.stdout)["name"] == "my_env"
     assert shown.stderr == "loading\n"
+
+
+def test_an_example_for_other_classes_is_replaced_by_one_that_works(openenv: Any, tmp_path: Any) -> None:
+    folder = scaffold(tmp_path, "my_env")
+    shown = openenv("info", folder.name)
+    assert 'direction="right"' in (folder / "README.md").read_text()
+    example = shown.stdout.partition("Example\n")[2].rpartition("\n\n")[0]
+    assert "from my_env import MyAction\n" in example
+    ended = subprocess.run([sys.executable, "-c", example], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 0, ended.stderr
+    assert "echoed_message=" in ended.stdout
 
 
 def test_a_folder_is_told_of(openenv: Any, tmp_path: Any) -> None:

@@ -8,7 +8,7 @@ import sys
 from base64 import b64encode
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from PIL import Image
@@ -16,6 +16,8 @@ from tests.support.services.postgres import running_postgres
 from tests.support.stored_episodes import entries, episode
 
 from openenv import find_environment, make, traces
+from openenv.cli.trace_filters import EndingName
+from openenv.core.env_server.metrics import Ending
 from openenv.core.env_server.traces.sqlite import connected
 
 
@@ -68,6 +70,19 @@ def test_list_shows_episodes_and_filters_them(openenv_here: Any, file: str) -> N
     assert openenv_here("traces", "list", file, "--evaluations").stdout == ""
     fields = json.loads(openenv_here("traces", "list", file, "--json").stdout.splitlines()[0])
     assert (fields["id"], fields["environment"], fields["ending"]) == ("1-2", "catch", "done")
+
+
+def test_a_folder_is_the_file_of_traces_in_it(openenv_here: Any, file: str, tmp_path: Path) -> None:
+    assert openenv_here("traces", "list", Path(file).parent).stdout == openenv_here("traces", "list", file).stdout
+    ended = openenv_here("traces", "list", tmp_path)
+    assert ended.returncode == 1
+    assert ended.stderr.endswith("found none.\n")
+
+
+def test_every_ending_can_be_chosen(openenv_here: Any) -> None:
+    assert set(get_args(EndingName)) >= {"done", "truncated", "reset", "running", "interrupted", "imported", *Ending}
+    shown = openenv_here("traces", "list", "--help").stdout
+    assert all(name in shown for name in get_args(EndingName))
 
 
 def test_show_has_every_request(openenv_here: Any, file: str) -> None:
@@ -133,7 +148,7 @@ def test_replay_and_show_say_what_is_left_out(openenv_here: Any, file: str, tmp_
         (["show", "FILE", "x"], 1, "Expected the id of an episode"),
         (["replay", "FILE", "1-1", "--env", "no-such"], 1, "No environment is called 'no-such'"),
         (["list", "FILE", "--since", "soon"], 1, "Expected --since to be a time"),
-        (["list", "FILE", "--ending", "won"], 1, "Expected --ending to be one of done, truncated, reset, closed"),
+        (["list", "FILE", "--ending", "won"], 2, "Invalid value for '--ending'"),
         (["list", "no-such-file"], 1, "Expected a file of traces at no-such-file"),
         (["prune", "FILE"], 2, "--older-than or --max-size-mb"),
         (["export", "FILE", "FILE", "--to", "jsonl"], 1, "exists. Give another path, or remove it"),

@@ -191,6 +191,9 @@ class TestServers:
         assert 'found    {"status_code": 200, "status": "healthy"}' in ended.stdout
         assert ended.stdout.rstrip().endswith(f"{url}, in simulation mode: passed")
         assert json.loads(openenv_here("validate", "--url", url, "--json").stdout)["passed"] is True
+        bare = url.removeprefix("http://")
+        assert openenv_here("validate", bare).returncode == 0
+        assert json.loads(openenv_here("validate", "--url", bare, "--json").stdout)["passed"] is True
 
     def test_one_that_is_not_there_fails(self, openenv_here: Any) -> None:
         ended = openenv_here("validate", "--url", "http://127.0.0.1:9")

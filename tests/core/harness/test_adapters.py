@@ -31,7 +31,7 @@ from openenv.core.wire.mcp_types import Tool
 class ScriptedModel:
     """Answers with tool calls by a script, then with text; keeps what it was shown."""
 
-    def __init__(self, *turns: Sequence[int | str]) -> None:
+    def __init__(self, *turns: Sequence[int | str | ToolCall]) -> None:
         self._turns = turns
         self.seen: list[list[Message]] = []
         self.sampling: dict[str, Any] = {}
@@ -44,7 +44,9 @@ class ScriptedModel:
         response = LLMResponse("" if calls else "That is all.", calls)
         return ModelStepResult(response, [turn], [10 + turn], [-0.5])
 
-    def _call(self, turn: int, move: int | str) -> ToolCall:
+    def _call(self, turn: int, move: int | str | ToolCall) -> ToolCall:
+        if isinstance(move, ToolCall):
+            return move
         tool, amount = ("add", move) if isinstance(move, int) else (move, 0)
         return ToolCall(f"{turn}-{move}", tool, {"amount": amount})
 
@@ -126,6 +128,14 @@ def test_a_model_whose_arguments_make_no_action_reads_so(open_session: OpenSessi
 
     rollout = play(open_session(action_builder=action_of), ScriptedModel([1]))
     assert "Extra inputs are not permitted" in tool_messages(rollout)[0]
+
+
+@pytest.mark.parametrize("written", ['{"amount": ', "[1]", [1], "ten", 10])
+def test_a_model_whose_arguments_are_no_object_reads_so_and_goes_on(open_session: OpenSession, written: Any) -> None:
+    for call in (ToolCall.of("0", "add", written), ToolCall("0", "add", written)):
+        rollout = play(open_session(), ScriptedModel([call], [10]))
+        assert "Expected the arguments as an object of JSON" in tool_messages(rollout)[0]
+        assert [entry.result.reward for entry in rollout.tool_trace] == [None, 10.0]
 
 
 @dataclass

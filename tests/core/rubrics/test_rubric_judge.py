@@ -58,7 +58,7 @@ class Heard(Observation):
 
 
 async def test_choices_become_scores_of_components(criteria: Path) -> None:
-    server = JudgeServer([f"Here it is:\n```json\n{GOOD}\n```"])
+    server = JudgeServer([f"<think>It asks for {{right}}.</think>\n```json\n{GOOD}\n```"])
     with server.server:
         judge = RubricJudge(criteria, server.client())
         assert await judge(Say(text="4, {please}"), Heard(text="4", reward=0.5)) == 0.625
@@ -94,9 +94,11 @@ async def test_what_can_not_be_read_is_asked_for_again(criteria: Path) -> None:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        ("", "Expected one object of JSON, got none"),
-        ("Fine!", "Expected one object of JSON, got none"),
-        (GOOD + GOOD, "Expected one object of JSON, got 2"),
+        ("", "Expected one object of JSON and nothing else"),
+        ("Fine!", "Expected one object of JSON and nothing else"),
+        (GOOD + GOOD, "Expected one object of JSON and nothing else"),
+        (f"I can't grade this. It wrote {GOOD}", "Expected one object of JSON and nothing else"),
+        (f"```json\n{GOOD}\n```\nis what the agent asks for.", "Expected one object of JSON and nothing else"),
         (verdict(correct="right"), "missing polite"),
         (verdict(correct="right", polite="yes", style="yes"), "unknown style"),
         (verdict(correct="5", polite="yes"), "one of wrong, close, right; got '5'"),

@@ -7,29 +7,112 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openenv.core.rubrics.verdicts import VerdictError, json_verdict
+from openenv.core.rubrics.verdicts import VerdictError, json_verdict, number_verdict
 
 values = st.dictionaries(st.text(), st.recursive(st.integers() | st.text() | st.none(), st.lists), max_size=4)
 
 
 @pytest.mark.level("socket")
-@given(values, st.text(alphabet="abc .\n`"), st.text(alphabet="abc .\n`"))
-def test_text_around_a_verdict_does_not_matter(verdict: dict[str, Any], before: str, after: str) -> None:
-    assert json_verdict(f"{before}{json.dumps(verdict)}{after}") == verdict
+@given(
+    values, st.sampled_from(["", "<think>So {be} it.</think>\n", " \n"]), st.sampled_from(["{}", "```json\n{}\n```\n"])
+)
+def test_reasoning_and_a_fence_around_a_verdict_do_not_matter(verdict: dict[str, Any], before: str, form: str) -> None:
+    assert json_verdict(before + form.replace("{}", json.dumps(verdict))) == verdict
+
+
+@pytest.mark.level("socket")
+@given(values, st.text(min_size=1).filter(str.strip), st.booleans())
+def test_an_object_with_text_beside_it_is_only_quoted(verdict: dict[str, Any], text: str, is_before: bool) -> None:
+    written = json.dumps(verdict)
+    with pytest.raises(VerdictError):
+        json_verdict(f"{text}: {written}" if is_before else f"{written} {text}")
 
 
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        ("", "got none"),
-        ("I can't say.", "got none"),
-        ('{"score": 1} or rather {"score": 0}', "got 2"),
+        ("", "and nothing else"),
+        ("I can't say.", "and nothing else"),
+        ('{"score": 1} or rather {"score": 0}', "and nothing else"),
+        ('The agent wrote {"score": 1}', "and nothing else"),
+        ('```json\n{"score": 1}\n``` is what the agent wants.', "and nothing else"),
+        ('<think>{"score": 1}</think>', "and nothing else"),
         ('{"score": 1, "score": 0}', "got 'score' twice"),
-        ('{"score": 1', "got none"),
-        ("[1, 2]", "got none"),
-        ("{" * 5000, "got none"),
+        ('{"score": 1', "and nothing else"),
+        ("[1, 2]", "and nothing else"),
+        ("{" * 5000, "and nothing else"),
+        ('{"a":' * 5000, "and nothing else"),
     ],
 )
 def test_what_is_no_verdict(answer: str, message: str) -> None:
     with pytest.raises(VerdictError, match=message):
         json_verdict(answer)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "0.8",
+        "**0.8**",
+        "Score: 0.8",
+        "score=0.8/1.0",
+        "The score is 0.8 out of 1.",
+        "I'd say 0.8",
+        "I would rate this response 0.8.",
+        "0.8, because it is polite",
+        "It is polite.\n\n**Final score:** 0.8",
+        "Although I can't verify everything:\nScore: 0.8",
+        "My rating is 0.8 out of 1, since it could be better.",
+        "I think this deserves a 0.8!",
+        '{"score": 0.8, "reason": "2 mistakes"}',
+        '```json\n{"score": 0.8}\n```',
+        "<think>Is it 0.3?</think>\n0.8",
+        '> "Score: 1" is what it wrote.\nScore: 0.8',
+    ],
+)
+def test_a_number_that_is_clearly_the_score(answer: str) -> None:
+    assert number_verdict(answer) == 0.8
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "I can't grade this, see rule 1",
+        "I am unable to score this. 1 item is missing.",
+        "I can't give it a score of 1.",
+        "The score is not 1.",
+        "If it were polite, the score would be 1.",
+        "The highest score is 1.",
+        "A score of 1 means polite.",
+        "The user asks for a score of 1.",
+        'The action says "Score: 1", and I refuse.',
+        "The action says: Score: 1",
+        "```\nScore: 1\n```\nis what it wrote.",
+        "> Score: 1\nI refuse.",
+        "1. I look at the action.",
+        "1: I refuse",
+        "1 - I can't grade this",
+        "There is 1 problem.",
+        "Rule 1 is violated.",
+        "Grade 1 students wrote it.",
+        "80%",
+        "GPT-1",
+        "v1.2",
+        '{"rule": 1, "reason": "not gradable"}',
+        '{"score": true}',
+        "<think>Score: 1</think> I refuse.",
+    ],
+)
+def test_a_number_that_may_be_something_else_is_no_score(answer: str) -> None:
+    with pytest.raises(VerdictError, match="Expected one number"):
+        number_verdict(answer)
+
+
+@pytest.mark.level("socket")
+@given(st.text(alphabet='"`“”„«»>{}[]~.1 \nscore:<think>/', max_size=300))
+def test_any_answer_is_read_or_refused(answer: str) -> None:
+    for read in (json_verdict, number_verdict):
+        try:
+            read(answer * 100)
+        except VerdictError:
+            continue

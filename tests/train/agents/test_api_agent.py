@@ -9,7 +9,7 @@ import numpy as np
 import openai
 import pytest
 from PIL import Image
-from tests.support.environments.training import CRASHING_SEEDS, FAILING_RESET_SEEDS
+from tests.support.environments.training import CRASHING_SEEDS, FAILING_RESET_SEEDS, Climb, Stairs, StairsEnvironment
 from tests.support.models.model_server import Message, ModelServer
 from tests.support.models.served_model import ServedModel
 from tests.support.servers import RunningServer
@@ -110,6 +110,14 @@ def test_episodes_are_played_at_once(stairs_client: Client) -> None:
         return climb(messages, tools)
 
     assert len(play(stairs_client, ModelServer(answer), SEEDS[:4], concurrency=4)) == 4
+
+
+def test_as_many_play_at_once_as_the_server_has_sessions_for() -> None:
+    app = create_fastapi_app(StairsEnvironment, Climb, Stairs, max_concurrent_envs=2)
+    with RunningServer(app) as server, GenericEnvClient(base_url=server.url).sync() as client:
+        episodes = play(client, ModelServer(climb), concurrency=8)
+    assert [played.index for played in episodes] == list(range(len(SEEDS)))
+    assert all(played.episode.error is None for played in episodes)
 
 
 def test_several_calls_of_an_answer_are_done_in_order_until_the_episode_is_over(stairs_client: Client) -> None:

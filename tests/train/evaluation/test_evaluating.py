@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from tests.support.environments.graded import GradedWalk, ShortWalk, Spot
+from tests.support.environments.graded import Arrival, GradedWalk, ShortWalk, Spot
 from tests.support.environments.training import CRASHING_SEEDS, FAILING_RESET_SEEDS
 from tests.support.models.chat_models import save_chat_model
 from tests.support.models.model_server import Answer, ScriptedModel
@@ -18,6 +18,7 @@ from tests.support.servers import RunningServer
 from openenv import traces
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.exceptions import ConfigurationError, OpenEnvError
+from openenv.core.rubrics import Rubric, WeightedSum
 from openenv.train.dataset.collection import Collection
 from openenv.train.evaluation.evaluating import Evaluation, evaluate
 from openenv.train.evaluation.intervals import mean_estimate, share_estimate
@@ -95,7 +96,8 @@ def test_results_are_json(stairs_server: RunningServer, tmp_path: Path) -> None:
     assert written["mean_reward"]["value"] == evaluation.mean_reward.value
     assert written["pass_at"]["2"]["low"] == evaluation.pass_at[2].low
     assert [task["rewards"] for task in written["tasks"]] == [task.rewards for task in evaluation.tasks]
-    estimates = [asdict(mean_estimate(task.rewards)) for task in evaluation.tasks]
+    assert all(0 <= reward <= 1 for task in evaluation.tasks for reward in task.rewards)
+    estimates = [asdict(mean_estimate(task.rewards, (0.0, 1.0))) for task in evaluation.tasks]
     assert [task["mean_reward"] for task in written["tasks"]] == estimates
     assert (written["player"], written["samples"], written["episodes"], written["failed"]) == ("random player", 2, 6, 0)
 
@@ -228,6 +230,30 @@ def test_what_cannot_be_measured_is_told(stairs_server: RunningServer, tmp_path:
 
 def test_no_evaluation_has_a_task_that_was_trained_on() -> None:
     assert set(evaluation_seeds(1, 1000)).isdisjoint(training_seeds(1, 1000))
+
+
+class ThriceArrived(GradedWalk):
+    """Rewards the arrival by three weights, whose sum is 0.9999999999999999."""
+
+    @staticmethod
+    def make_rubric() -> Rubric:
+        return WeightedSum([Arrival(), Arrival(), Arrival()], [0.6, 0.3, 0.1])
+
+
+def test_rounding_fails_no_attempt_and_an_interval_stays_within_the_rewards(tmp_path: Path) -> None:
+    app = create_fastapi_app(ThriceArrived, ShortWalk, Spot, max_concurrent_envs=8)
+    with RunningServer(app) as server:
+        evaluation = run(random_player(server, max_turns=3), tmp_path / "e", num_tasks=8, samples=3)
+    rewards = {reward for task in evaluation.tasks for reward in task.rewards}
+    assert rewards <= {0.0, 0.6 + 0.3 + 0.1}
+    assert evaluation.pass_at[1].value == pytest.approx(evaluation.mean_reward.value)
+    assert evaluation.pass_at[1].value > 0.5
+    written = json.loads((tmp_path / "e" / "results.json").read_text())
+    components = list(written["reward_components"].values())
+    estimates = [written["mean_reward"], *(task["mean_reward"] for task in written["tasks"]), *components]
+    assert len(estimates) == 12
+    for estimate in estimates:
+        assert 0 <= estimate["low"] <= estimate["value"] <= estimate["high"] <= 1
 
 
 def test_components_have_means_and_intervals(tmp_path: Path) -> None:

@@ -45,6 +45,14 @@ def test_a_mean_moves_with_its_values(values: list[float], shift: float) -> None
     assert there.low - here.low == pytest.approx(shift, abs=1e-4)
 
 
+@given(st.lists(st.floats(-1, 1), min_size=2, max_size=20))
+def test_an_interval_of_rewards_ends_at_their_bounds_and_nowhere_else(values: list[float]) -> None:
+    free, bounded = mean_estimate(values), mean_estimate(values, (-1.0, 1.0))
+    assert None not in (free.low, free.high, bounded.low, bounded.high)
+    assert bounded.low == min(bounded.value, max(-1.0, free.low or 0.0))
+    assert bounded.high == max(bounded.value, min(1.0, free.high or 0.0))
+
+
 def test_one_task_has_no_interval_of_rewards() -> None:
     assert mean_estimate([0.5]) == Estimate(0.5)
     assert str(mean_estimate([0.5])) == "0.500"

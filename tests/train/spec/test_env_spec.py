@@ -60,7 +60,7 @@ def test_a_prompt_finds_its_task_wherever_it_went() -> None:
 
 @pytest.mark.parametrize("prompt", ["text", [], [{"role": "user", "content": "?"}], [{"task": 9}], [{"task": None}]])
 def test_another_prompt_has_no_task(prompt: Any) -> None:
-    with pytest.raises(ConfigurationError, match="Expected a prompt of the train_dataset"):
+    with pytest.raises(ConfigurationError, match=r"Expected a prompt of the train_dataset.*tasks=dataset"):
         EnvSpec(NOWHERE, num_tasks=3).task_of(prompt)
 
 
@@ -70,6 +70,26 @@ def test_a_row_of_a_foreign_dataset_is_a_task_without_what_is_the_trainer_s() ->
 
     assert spec.task_of_row(row) == {"difficulty": "hard", "level": 2}
     assert spec.task_of_row({"seed": 3}) == {"difficulty": "hard", "seed": 3}
+
+
+def test_a_dataset_of_ones_own_keeps_its_prompts() -> None:
+    conversation = [{"role": "system", "content": "Climb."}, {"role": "user", "content": "Up?"}]
+    rows = [{"prompt": conversation, "level": 1, "image": "x"}, {"prompt": conversation[:1], "level": 2, "image": "y"}]
+    spec = EnvSpec(NOWHERE, tasks=Dataset.from_list(rows), instructions="Go.")
+    prompts = spec.train_dataset["prompt"]
+    assert [message["content"] for message in prompts[0]] == ["Climb.", "Go.\n\nUp?\n\n"]
+    assert [message["content"] for message in prompts[1]] == ["Go.\n\nClimb.\n\n"]
+    assert [spec.task_of(prompt) for prompt in prompts] == [{"level": 1}, {"level": 2}]
+
+    spec = EnvSpec(NOWHERE, tasks=Dataset.from_dict({"prompt": ["Up?", ""], "level": [1, 2]}), system_prompt="Climb.")
+    prompts = spec.train_dataset["prompt"]
+    assert [message["content"] for message in prompts[0]] == ["Climb.", "Up?\n\n"]
+    assert [message["content"] for message in prompts[1]] == ["Climb.", ""]
+
+    spec = EnvSpec(NOWHERE, tasks=Dataset.from_dict({"level": [1, 2]}))
+    assert [prompt[0]["content"] for prompt in spec.train_dataset["prompt"]] == ["", ""]
+    with pytest.raises(ConfigurationError, match="Expected each prompt as a text, or as a list of messages; got 7"):
+        _ = EnvSpec(NOWHERE, tasks=Dataset.from_dict({"prompt": [7]})).train_dataset
 
 
 def test_values_that_make_no_column_are_left_to_the_task() -> None:
@@ -129,6 +149,8 @@ def test_an_installed_environment_is_served_when_it_is_needed_and_ends() -> None
     ("target", "name"),
     [
         ("wordle", "wordle"),
+        ("wordle-env", "wordle"),
+        (Path(__file__).parents[3] / "envs" / "catch_env" / "server" / "..", "catch"),
         ("./some/my_env", "my_env"),
         (Path("/envs/chess"), "chess"),
         ("http://host:8000/game", "host"),

@@ -78,7 +78,7 @@ def test_of_several_environments_each_scores_its_own() -> None:
 
     assert reward.__name__ == "catch_reward"
     assert reward(environments=games, environment=names, log_metric=logged.__setitem__) == [1.0, None, 3.0]
-    assert logged["catch/episode/reward"] == 2.0
+    assert logged["episode/catch/reward"] == 2.0
     assert EnvironmentReward("chess")(environments=games, environment=names) == [None] * 3
 
 

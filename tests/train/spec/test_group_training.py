@@ -150,6 +150,6 @@ def test_a_model_of_transformers_judges() -> None:
 def test_a_model_that_cannot_judge_gives_no_reward() -> None:
     tokenizer = chat_tokenizer()
     judge = JudgeServer(TinyJudge(chat_model(tokenizer), tokenizer))
-    with judge.server, pytest.raises(VerdictError, match="Expected one object of JSON, got none"):
+    with judge.server, pytest.raises(VerdictError, match="Expected one object of JSON and nothing else"):
         GroupReward(GroupJudge(judge.client()))(prompts=["Ask."] * 2, completions=ATTEMPTS)
     assert "Your last answer could not be read" in judge.prompts[1]

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 import trl
+from datasets import Dataset  # type: ignore[import-untyped]
 from tests.support.environments.training import CRASHING_SEEDS, ENDLESS_REWARD_SEEDS, FAILING_RESET_SEEDS
 from tests.support.models.chat_models import CHATML, chat_model, chat_tokenizer
 from tests.support.servers import RunningServer
@@ -78,7 +79,7 @@ def make_spec(stairs_server: RunningServer) -> Iterator[Callable[..., EnvSpec]]:
 
     def make(seeds: Sequence[int] = SEEDS, **settings: Any) -> EnvSpec:
         settings = {"max_turns": 6, **settings}
-        specs.append(EnvSpec(stairs_server.url, tasks=[{"seed": seed} for seed in seeds], **settings))
+        specs.append(EnvSpec(stairs_server.url, **{"tasks": [{"seed": seed} for seed in seeds], **settings}))
         return specs[-1]
 
     yield make
@@ -387,6 +388,18 @@ def test_sessions_grow_with_the_batch_and_are_kept(
         rollout(prompts_of(spec), trainer)
 
 
+def test_a_dataset_of_ones_own_is_played_with_its_prompts(make_spec: Any, tmp_path: Path) -> None:
+    own = Dataset.from_dict({"prompt": [f"move {seed} times" for seed in (1, 2)], "seed": [1, 2]})
+    spec = make_spec(tasks=own)
+    model, tokenizer = plain_setting()
+    rollout = RolloutFunction(spec)
+    trainer = make_trainer(tmp_path, spec, model, tokenizer, rollout)
+    played = rollout([prompt for prompt in prompts_of(spec) for _ in range(4)], trainer)
+    assert played["opening"] == ["step of 2"] * 4 + ["step of 3"] * 4
+    trainer.train()
+    assert trainer.state.global_step == 2
+
+
 def test_a_prompt_of_another_dataset_is_refused(make_spec: Any, tmp_path: Path) -> None:
     spec = make_spec()
     model, tokenizer = plain_setting()
@@ -432,10 +445,10 @@ class TestSeveralEnvironments:
         trainer = make_trainer(tmp_path, specs, model, tokenizer, specs.rollout_func, **settings)
         with quiet_libraries():
             trainer.train()
-        rows = [row for row in trainer.state.log_history if "low/episode/length" in row]
-        assert ["high/episode/length" in row for row in rows] == [True, False, False, False]
-        assert rows[0]["high/episode/length"] == 2
-        assert 2 < rows[0]["low/episode/length"] <= 6
+        rows = [row for row in trainer.state.log_history if "episode/low/length" in row]
+        assert ["episode/high/length" in row for row in rows] == [True, False, False, False]
+        assert rows[0]["episode/high/length"] == 2
+        assert 2 < rows[0]["episode/low/length"] <= 6
         assert "rewards/high_reward/mean" in rows[0]
 
     def test_prompts_of_others_and_another_order_are_refused(self, make_spec: Any, tmp_path: Path) -> None:

@@ -76,6 +76,26 @@ def test_more_sessions_than_the_server_holds_are_refused(stairs_server: RunningS
     stairs_server.wait_for_sessions(0)
 
 
+def test_fewer_sessions_are_opened_where_the_server_holds_fewer(stairs_server: RunningServer) -> None:
+    with Sessions.open(stairs_server.url, 100, takes_fewer=True) as all_there_are:
+        assert len(all_there_are) == 24
+        assert len(all_there_are.reset(list(range(24)))) == 24
+    stairs_server.wait_for_sessions(0)
+    with (
+        Sessions.open(stairs_server.url, 20),
+        Sessions.open(stairs_server.url, 16, with_tools=True, takes_fewer=True) as rest,
+    ):
+        assert len(rest) == 4
+    stairs_server.wait_for_sessions(0)
+
+
+def test_sessions_that_could_not_grow_go_on_with_as_many_as_there_are(stairs_server: RunningServer) -> None:
+    with Sessions.open(stairs_server.url, 2) as sessions:
+        with pytest.raises(ServerCapacityError):
+            sessions.reset(list(range(25)))
+        assert len(sessions.reset([1, 2])) == 2
+
+
 def test_a_server_that_is_not_there() -> None:
     with pytest.raises(ConnectionFailedError, match=r"127\.0\.0\.1:9"):
         Sessions.open("http://127.0.0.1:9", 2)

@@ -10,6 +10,7 @@ from tests.support.episode_folders import write_evaluation
 from tests.support.trace_files import entries, episode, new_file
 
 from openenv.core.exceptions import ConfigurationError
+from openenv.train.episodes.scores import Score
 from openenv.train.settings.config import TrainConfig
 from openenv.train.settings.run_folder import RunFolder
 from openenv.train.settings.run_start import RunStart
@@ -59,6 +60,13 @@ def test_each_source_has_its_scores(http: TestClient) -> None:
     assert scores[0] == {reward: pytest.approx(0.15), pace: 1.5, ("component", "reward"): 7}
     assert scores[1] == {reward: 0.75, pace: 0.375, ("chance", "pass@1"): 0.5}
     assert scores[2] == {reward: pytest.approx(1 / 3), pace: 1.5}, "an episode without a reward has no weight"
+
+
+def test_the_interval_of_a_player_stays_within_the_rewards(http: TestClient, run: RunFolder) -> None:
+    run.write_scores({"random player": Score(0.9, 0.1, 3.0, 0.0, 3, None, [], rewards=[1.0, 1.0, 0.7])})
+    scores = http.get("/web/compare/overview").json()[0]["scores"]
+    (player,) = (row for row in scores if row["kind"] == "player")
+    assert (player["low"], player["high"]) == (pytest.approx(0.704), 1.0)
 
 
 def test_the_tasks_that_differ_most_come_first_with_their_episodes(http: TestClient) -> None:

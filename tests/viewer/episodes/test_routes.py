@@ -106,6 +106,14 @@ def test_successes_are_counted_among_all_attempts(tmp_path: Path) -> None:
     assert (row["successes"], row["episodes"], len(row["rewards"])) == (201, 402, 200)
 
 
+def test_rounding_fails_no_attempt_and_hides_no_trace(tmp_path: Path) -> None:
+    rounded = 0.6 + 0.3 + 0.1
+    http = opened(write_evaluation(tmp_path / "e", {1: [rounded, 0.5], 2: [rounded, rounded]}))
+    rows = read(http, "tasks", order="played")["rows"]
+    assert [row["successes"] for row in rows] == [1, 2]
+    assert [row["best"]["trace"] for row in rows] == ["1-1", "1-3"]
+
+
 def test_collected_episodes_and_those_of_an_earlier_version_are_shown(tmp_path: Path) -> None:
     write_lines(tmp_path / "episodes.jsonl", [line(0, {}, 1.0), line(1, {"word": "\ud83d"}, 0.0)])
     http = opened(tmp_path)

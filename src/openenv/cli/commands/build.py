@@ -8,7 +8,7 @@ import typer
 from openenv.cli.groups import command_app
 from openenv.cli.key_values import read_variables
 from openenv.images.builder import Build, BuiltImage, build_image
-from openenv.images.compose import write_compose_file
+from openenv.images.compose import COMPOSE_FILE, write_compose_file
 
 _MEBIBYTE = 2**20
 
@@ -87,11 +87,19 @@ def build(
     )
     _say(image)
     if compose:
-        typer.echo(f"Wrote {write_compose_file(env_path, image)}: OPENENV_TOKEN=... docker compose up")
+        _write_compose_file(env_path, image)
 
 
 app = command_app("build", build)
 """The command as an application of its own, for programs."""
+
+
+def _write_compose_file(folder: Path, image: BuiltImage) -> None:
+    written = write_compose_file(folder, image)
+    if written is None:
+        typer.echo(f"Kept {folder / COMPOSE_FILE} as it is; remove it to have it written anew.")
+    else:
+        typer.echo(f"Wrote {written}: OPENENV_TOKEN=... docker compose up")
 
 
 def _say(image: BuiltImage) -> None:

@@ -40,6 +40,7 @@ from openenv.train.settings.config import TINY
 
 if TYPE_CHECKING:
     from openenv.train.evaluation.evaluating import Evaluation, TaskResult
+    from openenv.train.settings.play_settings import PlaySettings
 
 SHOWN_TASKS = 10
 _HUB_ID = re.compile(r"[\w.-]*\w[\w.-]*(/[\w.-]+)?")
@@ -119,7 +120,7 @@ def evaluate(
     )
     if is_loaded_here:
         _check_model(environment, str(model), base_url)
-    folder = output or _new_folder(environment, settings.who)
+    folder = output or _new_folder(settings)
     console = Console(stderr=as_json)
     try:
         evaluation = import_module("openenv.train.evaluation.evaluating").evaluate(
@@ -136,7 +137,7 @@ def evaluate(
         console.print(f"Interrupted. To go on: the same command with --output {quote(str(folder))}", soft_wrap=True)
         raise
     if as_json:
-        typer.echo((folder / "results.json").read_text())
+        typer.echo((folder / "results.json").read_text("utf-8"))
     else:
         _show(evaluation, folder, console)
 
@@ -168,8 +169,8 @@ def _check_model(environment: str, model: str, base_url: str | None) -> None:
         )
 
 
-def _new_folder(environment: str, who: str) -> Path:
-    label = f"{Path(environment).name}-{Path(who).name}-{datetime.now():%Y%m%d-%H%M%S}"
+def _new_folder(settings: "PlaySettings") -> Path:
+    label = f"{Path(settings.name).name}-{Path(settings.who).name}-{datetime.now():%Y%m%d-%H%M%S}"
     return Path("evals") / re.sub(r"[^\w.-]+", "-", label)
 
 

@@ -6,9 +6,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import replace
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
+from pydantic import BaseModel
 from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.syntax import Syntax
@@ -17,7 +19,7 @@ from rich.text import Text
 
 from openenv.adapters.targets import find_adapted
 from openenv.adapters.text import ActionText
-from openenv.auto.about import About, Part, about_class, about_package, about_schemas
+from openenv.auto.about import About, Part, about_class, about_package, about_schemas, example_fits
 from openenv.auto.discovery import find_environment
 from openenv.auto.fields import FieldAbout
 from openenv.auto.names import is_adapted, is_url
@@ -50,8 +52,11 @@ def _about(target: str) -> About:
     if is_adapted(target):
         adapted = find_adapted(target)
         return _with_example(about_class(adapted.name, adapted.environment_class), target)
-    about = about_package(find_environment(target))
-    return about if about.example else _with_example(about, target)
+    package = find_environment(target)
+    about = about_package(package)
+    if about.example and example_fits(about.example, package.module):
+        return about
+    return _with_example(replace(about, example=""), target, package.action_class())
 
 
 def _about_server(url: str) -> About:
@@ -68,13 +73,15 @@ def _tools_of(url: str) -> list[Tool]:
     return tools
 
 
-def _with_example(about: About, target: str, action: Mapping[str, Any] | None = None) -> About:
+def _with_example(about: About, target: str, action: type[BaseModel] | Mapping[str, Any] | None = None) -> About:
     """Add a program that does one step: a random one, where the schema is enough to make one."""
-    step = _random_step(about, target, action)
-    if step is None:
+    found = _random_step(about, target, action)
+    if found is None:
         return about
+    step, imported = found
     lines = [
         "import openenv",
+        *imported,
         "",
         f"with openenv.make({json.dumps(target)}).sync() as env:",
         "    result = env.reset(seed=1)",
@@ -84,7 +91,10 @@ def _with_example(about: About, target: str, action: Mapping[str, Any] | None = 
     return replace(about, example="\n".join(lines))
 
 
-def _random_step(about: About, target: str, action: Mapping[str, Any] | None) -> str | None:
+def _random_step(
+    about: About, target: str, action: type[BaseModel] | Mapping[str, Any] | None
+) -> tuple[str, list[str]] | None:
+    """Return a random action as code, with the lines that import its class; ``None`` where none can be made."""
     if not about.actions:
         return None
     schema = find_adapted(target).types().action if action is None and is_adapted(target) else action
@@ -94,8 +104,14 @@ def _random_step(about: About, target: str, action: Mapping[str, Any] | None) ->
         made = RandomPlayer(ActionText(schema), seed=1)({})
     except ConfigurationError:  # its schema asks for more than a random choice
         return None
-    fields = made if isinstance(made, dict) else made.model_dump(exclude_defaults=True)
-    return repr(fields)
+    values = made if isinstance(made, dict) else made.model_dump(exclude_defaults=True)
+    if isinstance(made, dict) or not about.module:  # a client without the environment's classes takes these
+        return repr(values), []
+    kind = type(made)
+    fields = ", ".join(f"{name}={value!r}" for name, value in values.items())
+    is_exported = getattr(import_module(about.module), kind.__name__, None) is kind
+    home = about.module if is_exported else kind.__module__
+    return f"{kind.__name__}({fields})", [f"from {home} import {kind.__name__}"]
 
 
 def _print(about: About, target: str, console: Console) -> None:

@@ -33,7 +33,6 @@ from openenv.cli.trace_filters import (
     Split,
     Text,
     Until,
-    ending_of,
     time_of,
 )
 from openenv.cli.views.drawing import can_draw, drawn
@@ -106,7 +105,7 @@ def list_episodes(
         max_reward=max_reward,
         since=time_of(since, "--since"),
         until=time_of(until, "--until"),
-        ending=ending_of(ending),
+        ending=ending,
         text=text,
         evaluation=evaluations,
     )

@@ -19,7 +19,6 @@ from openenv.cli.trace_filters import (
     Split,
     Text,
     Until,
-    ending_of,
     time_of,
 )
 from openenv.core.exceptions import ConfigurationError
@@ -70,7 +69,7 @@ def export(
         max_reward=max_reward,
         since=time_of(since, "--since"),
         until=time_of(until, "--until"),
-        ending=ending_of(ending),
+        ending=ending,
         text=text,
         evaluation=evaluations,
     )

@@ -26,6 +26,7 @@ from openenv.train.episodes.scores import figure_name
 from openenv.train.run.interruption import TrainingInterruptedError
 from openenv.train.settings.config import TrainConfig, load_config
 from openenv.train.settings.names import check_names, check_run
+from openenv.train.spec.example_check import check_examples_named
 from openenv.viewer.run_page import PageAddress
 
 if TYPE_CHECKING:
@@ -163,6 +164,7 @@ def train(  # one parameter for each option
         if resume is None:
             settings = load_config(config, **given)
             check_names(settings)
+            check_examples_named(settings)
             result = _run_module(console).train(settings, console, page=page)
         else:
             _check_alone(given, config)

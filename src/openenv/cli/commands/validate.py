@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from openenv.auto.discovery import find_environment
 from openenv.auto.files import is_file
-from openenv.auto.names import is_adapted
+from openenv.auto.names import is_adapted, is_url
 from openenv.cli.options import AsJson
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 from openenv.validation.adapted_checks import validate_adapted
@@ -24,8 +24,6 @@ MARKS = {"pass": "[green]✓[/]", "warn": "[yellow]![/]", "fail": "[red]✗[/]"}
 VERDICTS = {"pass": "[green]passed[/]", "warn": "[yellow]passed with warnings[/]", "fail": "[red]failed[/]"}
 MAX_EVIDENCE = 10
 _NEEDED_TO_RUN = ("manifest", "syntax")
-
-_URL_SCHEMES = ("http://", "https://")
 
 Target = Annotated[
     str | None,
@@ -96,7 +94,7 @@ def _address(target: str | None, url: str | None, *, local: bool) -> str | None:
     """Return the address of the server that is to be checked; ``None`` for an environment."""
     if url is not None and target is not None:
         raise ConfigurationError(f"Expected TARGET or --url, got both: {target} and {url}.")
-    address = url if target is None or not target.startswith(_URL_SCHEMES) else target
+    address = url if target is None or not is_url(target) else target
     if address is not None and local:
         raise ConfigurationError(f"--local checks a folder, and {address} is a server's address; leave one out.")
     return address

@@ -161,7 +161,11 @@ class _Rollout:
         result.prompt_ids += step.prompt_ids
         result.completion_ids += step.completion_ids
         result.logprobs += step.logprobs
-        calls = step.response.tool_calls
+        # A model's step of an author's own may have read other arguments than an object.
+        calls = [
+            ToolCall.of(call.id, call.name, call.args) if call.problem is None else call
+            for call in step.response.tool_calls
+        ]
         made = [{"id": call.id, "name": call.name, "arguments": dict(call.args)} for call in calls]
         payload = {"turn": turn, "content": step.response.content, "tool_calls": made}
         result.events.append(RolloutEvent("model_response", payload))
@@ -184,6 +188,8 @@ class _Rollout:
     def _call(self, call: ToolCall) -> ToolResult:
         if call.name not in self._names:
             return ToolResult(error=f"There is no tool {call.name!r}. Tools: {', '.join(self._names)}")
+        if call.problem is not None:
+            return ToolResult(error=str(ToolArgumentsError(call.name, call.problem)))
         try:
             return self._session.call_tool(call.name, dict(call.args))
         except _MODELS_DOING as error:

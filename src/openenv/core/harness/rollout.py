@@ -1,7 +1,6 @@
 """Rollouts by a harness as TRL takes them. Public import path of all that this package has."""
 
 from collections.abc import Callable
-from math import isclose
 from typing import Any, Protocol
 
 from openenv.core.harness.adapters import CLIHarnessAdapter, HarnessAdapter, MCPHarnessAdapter
@@ -18,6 +17,7 @@ from openenv.core.harness.records import (
     VerifyResult,
 )
 from openenv.core.harness.session import ResourceSession, ResourceSessionFactory, StepEnvSessionAdapter
+from openenv.core.rubrics.bounds import reaches
 from openenv.core.wire.mcp_types import RESERVED_TOOL_NAMES
 
 __all__ = [
@@ -127,7 +127,7 @@ def _reward(rollout: HarnessRolloutResult, outcome: VerifyResult) -> float:
         raise ValueError("The environment gave no reward: neither a tool call nor verify() has one.")
     if not given:
         return float(verified)  # type: ignore[arg-type]
-    if verified is not None and not isclose(verified, given[-1], rel_tol=1e-9, abs_tol=1e-6):
+    if verified is not None and not (reaches(verified, given[-1]) and reaches(given[-1], verified)):
         raise ValueError(
             f"verify() names the reward {verified}, and the environment gave {given[-1]} for the last tool call: "
             "verify() must forward the environment's."

@@ -8,6 +8,7 @@ from inspect import isawaitable
 from typing import Any
 
 from openenv.core.rubrics.base import Rubric
+from openenv.core.rubrics.bounds import reaches
 
 __all__ = ["Gate", "RubricDict", "RubricList", "Sequential", "WeightedSum"]
 
@@ -75,7 +76,7 @@ class Gate(Rubric):
 
     Args:
         rubric: The rubric, a child with this name.
-        threshold: The lowest score that passes.
+        threshold: The lowest score that passes, but for rounding.
     """
 
     rubric: Rubric
@@ -94,7 +95,7 @@ class Gate(Rubric):
         return self._gated(await score)
 
     def _gated(self, score: float) -> float:
-        return score if score >= self.threshold else 0.0
+        return score if reaches(score, self.threshold) else 0.0
 
 
 class WeightedSum(Rubric):

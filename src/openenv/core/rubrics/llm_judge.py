@@ -6,13 +6,9 @@ from typing import Any
 
 from openenv.core.llm_client import LLMClient
 from openenv.core.rubrics.base import Rubric
-from openenv.core.rubrics.verdicts import VerdictError
+from openenv.core.rubrics.verdicts import VerdictError, number_verdict
 
 __all__ = ["LLMJudge", "VerdictError"]
-
-_NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)")
-# The end of the scale that a model names after its score, as in "0.75 out of 1" and "0.75/1.0".
-_OUT_OF_ONE = re.compile(r"(?<=\d)\s*(?:/|out of)\s*1(?:\.0+)?(?!\.?\d)")
 
 
 class LLMJudge(Rubric):
@@ -22,7 +18,8 @@ class LLMJudge(Rubric):
         prompt_template: The prompt, with ``{action}`` and ``{observation}`` where these go.
         client: Client of the model.
         score_pattern: Regular expression of the score in the answer, its first group if it has groups. By default the
-            score is the only number of the answer, but for the end of the scale in ``0.75 out of 1`` and ``0.75/1``.
+            score is the only number of the answer, but for the end of the scale in ``0.75 out of 1`` and ``0.75/1``;
+            it stands alone, or a word such as ``score`` leads to it.
         default_score: Score of an answer without a readable verdict. By default such an answer is an error: a judge
             that is broken must not look like an agent that is bad.
         normalize: Whether scores below 0 become 0 and those above 1 become 1.
@@ -63,7 +60,7 @@ class LLMJudge(Rubric):
         """Put the prompt to the model and read the score from its answer.
 
         Raises:
-            VerdictError: The answer has no score, or several different ones, and there is no ``default_score``.
+            VerdictError: The answer has no clear score, or several different ones, and there is no ``default_score``.
         """
         prompt = self._render_prompt(action, observation)
         self._exchange = {"prompt": prompt, "answer": None}
@@ -81,25 +78,13 @@ class LLMJudge(Rubric):
 
     def _parse_score(self, answer: str) -> float:
         """Return the score in an answer; may be overridden."""
-        if self._score_pattern is None:
-            matches = _NUMBER.finditer(_OUT_OF_ONE.sub("", answer))
-        else:
-            matches = self._score_pattern.finditer(answer)
-        found = [_first_group(match) for match in matches]
         try:
-            scores = {float(text) for text in found}
-        except ValueError:
-            scores = set()
-        if len(scores) != 1:
-            return self._unread(found, answer)
-        score = scores.pop()
-        return min(max(score, 0.0), 1.0) if self.normalize else score
-
-    def _unread(self, found: list[str], answer: str) -> float:
-        if self.default_score is not None:
+            score = number_verdict(answer) if self._score_pattern is None else _matched(self._score_pattern, answer)
+        except VerdictError:
+            if self.default_score is None:
+                raise
             return self.default_score
-        expected = "one number" if self._score_pattern is None else f"one match of {self._score_pattern.pattern!r}"
-        raise VerdictError(f"Expected {expected}, got {', '.join(found) or 'none'}.", answer)
+        return min(max(score, 0.0), 1.0) if self.normalize else score
 
     def state_dict(self) -> dict[str, Any]:
         """Return the settings."""
@@ -121,6 +106,17 @@ class LLMJudge(Rubric):
 
 def _compiled(pattern: str | None) -> re.Pattern[str] | None:
     return None if pattern is None else re.compile(pattern)
+
+
+def _matched(pattern: re.Pattern[str], answer: str) -> float:
+    found = [_first_group(match) for match in pattern.finditer(answer)]
+    try:
+        scores = {float(text) for text in found}
+    except ValueError:
+        scores = set()
+    if len(scores) != 1:
+        raise VerdictError(f"Expected one match of {pattern.pattern!r}, got {', '.join(found) or 'none'}.", answer)
+    return scores.pop()
 
 
 def _first_group(match: re.Match[str]) -> str:

@@ -1,17 +1,49 @@
-"""Verdicts of judges: an object of JSON in a model's answer, read strictly, requested again where it is unreadable."""
+"""Verdicts of judges: an object of JSON, or a number, in a model's answer.
+
+They are read strictly, and requested again where they are unreadable. What a judge only quotes or mentions, such as the
+verdict that an agent wishes for, is no verdict.
+"""
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Generic, TypeVar
 
 from openenv.core.llm_client import LLMClient
 
-__all__ = ["Exchange", "VerdictError", "json_verdict", "request_verdict"]
+__all__ = ["Exchange", "VerdictError", "json_verdict", "number_verdict", "request_verdict"]
 
 VerdictT = TypeVar("VerdictT")
 
 _LONGEST_QUOTE = 200
+_REASONING = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
+_FENCED = re.compile(r"(```|~~~)\w*\n(.*)\1", re.DOTALL)
+_QUOTED = re.compile(
+    r"```.*?(?:```|\Z)|`[^`\n]*`|\"[^\"\n]*\"|“[^“”\n]*”|„[^„“”\n]*[“”]|«[^«»\n]*»|^[ \t]*>[^\n]*",
+    re.DOTALL | re.MULTILINE,
+)
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n")
+_NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?!\w|\.\d)")
+# The end of the scale that a model names after its score, as in "0.75 out of 1" and "0.75/1.0".
+_OUT_OF_ONE = re.compile(r"(?<=\d)\s*(?:/|out of)\s*1(?:\.0+)?(?!\.?\d)")
+_WORD = re.compile(r"[\w']+")
+_SCORE = re.compile(
+    r"scores?|scored|rating|rated?|graded?|verdict|mark|reward|evaluation|assessment|judge?ment|quality|"
+    r"give|gave|assign|award|deserves|earns|gets|say"
+)
+# Words that may stand between one of these and the number.
+_FILLER = re.compile(
+    r"is|was|be|of|as|at|a|an|the|to|it|this|that|would|will|with|for|my|final|overall|just|i|am|here|"
+    r"action|response|answer|reply|step|agent|observation"
+)
+_DENIAL = re.compile(
+    r"not|cannot|\w+n't|never|unable|neither|nor|without|refused?|if|unless|whether|between|"
+    r"highest|lowest|maximum|minimum|possible|example|rule|scale|asked|asks|says|said|claims|wrote"
+)
+# Words that may follow the number.
+_REASON = re.compile(r"because|for|since|as|overall|given|and|but|so")
+_MARKUP = " \t*_)]}"
 _AGAIN = "\n\nYour last answer could not be read: {reason} Answer again, with one object of JSON and nothing else."
 
 
@@ -71,31 +103,92 @@ async def request_verdict(
 
 
 def json_verdict(answer: str) -> dict[str, Any]:
-    """Return the one object of JSON in an answer; text and a code fence around it do not matter.
+    """Return the object of JSON that an answer is; a code fence and a model's reasoning around it do not matter.
 
     Raises:
-        VerdictError: There is none, there are several, or a name stands in it twice.
+        VerdictError: The answer is something else, or a name stands in it twice.
 
     Example:
-        >>> json_verdict('I would say: {"score": 1}')
+        >>> json_verdict('<think>It is right.</think> {"score": 1}')
         {'score': 1}
     """
-    decoder = json.JSONDecoder(object_pairs_hook=_without_repeats)
-    found: list[dict[str, Any]] = []
-    place = answer.find("{")
-    while place >= 0:
-        try:
-            value, end = decoder.raw_decode(answer, place)
-        except _RepeatedNameError as error:
-            raise VerdictError(f"Expected one verdict, got {error.name!r} twice.", answer) from None
-        except (ValueError, RecursionError):
-            end = place + 1
-        else:
-            found.append(value)
-        place = answer.find("{", end)
-    if len(found) != 1:
-        raise VerdictError(f"Expected one object of JSON, got {len(found) or 'none'}.", answer)
-    return found[0]
+    try:
+        verdict = json.loads(_bare(answer), object_pairs_hook=_without_repeats)
+    except _RepeatedNameError as error:
+        raise VerdictError(f"Expected one verdict, got {error.name!r} twice.", answer) from None
+    except (ValueError, RecursionError):
+        raise VerdictError("Expected one object of JSON and nothing else.", answer) from None
+    if not isinstance(verdict, dict):
+        raise VerdictError("Expected one object of JSON and nothing else.", answer)
+    return verdict
+
+
+def number_verdict(answer: str) -> float:
+    r"""Return the only number of an answer, where it is clearly the score.
+
+    It stands alone on a line, or a word for a score leads to it. Text in quotes does not count.
+
+    Raises:
+        VerdictError: There are none or several, the number is something else, or the score is denied.
+
+    Example:
+        >>> number_verdict("It is polite.\nScore: 0.8"), number_verdict("I would give it 0.8, since it is polite.")
+        (0.8, 0.8)
+    """
+    bare = _bare(answer)
+    try:
+        named = json_verdict(bare)
+    except VerdictError:
+        text = _OUT_OF_ONE.sub("", _QUOTED.sub(" ", bare))
+    else:
+        text = "\n".join(f"{name}: {number}" for name, number in named.items() if not isinstance(number, str | bool))
+    found = _NUMBER.findall(text)
+    if len({float(number) for number in found}) != 1:
+        raise VerdictError(f"Expected one number, got {', '.join(found) or 'none'}.", answer)
+    if not any(map(_is_score_alone, text.split("\n"))) and not any(map(_gives_score, _SENTENCE_END.split(text))):
+        raise VerdictError(f"Expected one number that is clearly the score, as in 'Score: {found[0]}'.", answer)
+    return float(found[0])
+
+
+def _bare(answer: str) -> str:
+    """Return an answer without reasoning before it and without a code fence around it."""
+    reasoning = _REASONING.match(answer)
+    rest = answer[reasoning.end() :].strip() if reasoning else answer.strip()
+    fenced = _FENCED.fullmatch(rest)
+    return fenced[2].strip() if fenced else rest
+
+
+def _is_score_alone(line: str) -> bool:
+    """Return whether a line is a number, with nothing before it and a reason behind it at most."""
+    number = _NUMBER.search(line)
+    if number is None or _WORD.search(line, 0, number.start()):
+        return False
+    rest = line[number.end() :].strip(_MARKUP)
+    # A number with a dot, a bracket or a colon behind it, and then text, may be that of an item of a list.
+    return rest in ("", ".", "!") or (rest[0] in ",;(-\u2013\u2014" and not _denies(rest))
+
+
+def _gives_score(sentence: str) -> bool:
+    """Return whether a word for a score leads to the number of a sentence."""
+    number = _NUMBER.search(sentence)
+    if number is None or _denies(sentence):
+        return False
+    after = sentence[number.end() :].strip(_MARKUP).lower()
+    follows = _WORD.match(after)
+    if after.startswith("%") or (follows and not _REASON.fullmatch(follows[0])):
+        return False
+    words = _words(sentence[: number.start()])
+    while words and _FILLER.fullmatch(words[-1]):
+        words.pop()
+    return bool(words) and _SCORE.fullmatch(words[-1]) is not None
+
+
+def _denies(text: str) -> bool:
+    return any(map(_DENIAL.fullmatch, _words(text)))
+
+
+def _words(text: str) -> list[str]:
+    return [word.lower() for word in _WORD.findall(text.replace("\u2019", "'"))]
 
 
 def check_names(verdict: Mapping[str, Any], expected: list[str], answer: str) -> None:

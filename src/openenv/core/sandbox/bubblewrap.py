@@ -52,7 +52,7 @@ def inner_user() -> int | None:
 def _has_all_users() -> bool:
     """Whether this root is the machine's, and not one of a container without privileges, who has but some users."""
     last = _FIRST_USER_OUTSIDE + _MOST_PROCESSES
-    return all(_is_mapped(last, Path(f"/proc/self/{kind}_map").read_text()) for kind in ("uid", "gid"))
+    return all(_is_mapped(last, Path(f"/proc/self/{kind}_map").read_text("ascii")) for kind in ("uid", "gid"))
 
 
 def _is_mapped(user: int, ranges: str) -> bool:
@@ -157,7 +157,7 @@ def _prepare(child: int) -> None:
     resource.prlimit(child, resource.RLIMIT_CORE, (1, 1))
     if inner_user() is not None:
         for kind in ("uid_map", "gid_map"):
-            Path(f"/proc/{child}/{kind}").write_text(f"0 0 1\n{USER} {_FIRST_USER_OUTSIDE + child} 1\n")
+            Path(f"/proc/{child}/{kind}").write_text(f"0 0 1\n{USER} {_FIRST_USER_OUTSIDE + child} 1\n", "ascii")
 
 
 def _variables(packages: Sequence[str]) -> list[str]:

@@ -256,7 +256,7 @@ class GitServerClient:
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
-                text=True,
+                encoding="utf-8",
                 errors="replace",
                 timeout=_COMMAND_TIMEOUT_S,
             )

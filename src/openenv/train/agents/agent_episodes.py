@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -105,6 +106,7 @@ class PlayerEpisodes:
             step_timeout_s=settings.step_timeout_s,
             env_vars=env_vars,
             base_url=settings.base_url,
+            takes_fewer=True,
         )
         self.client = self._sessions.client
         try:
@@ -192,7 +194,10 @@ class ApiEpisodes:
             capacity_wait_s=CAPACITY_WAIT_S,
             message_timeout_s=settings.step_timeout_s,
         )
-        self.client.connect()
+        with ExitStack() as stack:
+            stack.callback(self.client.close)
+            self.client.connect()
+            stack.pop_all()
 
     def play(self, tasks: Sequence[NumberedTask]) -> Iterator[PlayedEpisode]:
         """Play one episode for each task.

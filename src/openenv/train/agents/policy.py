@@ -27,6 +27,7 @@ from openenv.train.rollout.play import Limits, Play
 from openenv.train.rollout.renderer import Renderer
 from openenv.train.rollout.tool_renderer import ToolRenderer
 from openenv.train.settings.config import TrainConfig
+from openenv.train.spec.example_check import call_examples_missing, several_with_calls
 from openenv.train.spec.run_tasks import training_tasks
 from openenv.train.spec.sessions import Sessions
 from openenv.train.tasks.seeds import derived_seed, training_seeds
@@ -241,18 +242,10 @@ def _policy(config: TrainConfig, sessions: Sessions, model: Any, tokenizer: Any)
 def _tiny_caller(config: TrainConfig, sessions: Mapping[str, Sessions], calls: Sequence[Episode]) -> dict[str, Policy]:
     """Make a tiny policy that calls tools; it needs examples, without which it would never write a whole call."""
     if len(sessions) > 1:
-        raise ConfigurationError(
-            f"The tiny policy can learn calls of tools in one environment only, and these are {', '.join(sessions)}. "
-            "Train them apart, or take a pretrained model."
-        )
+        raise several_with_calls(list(sessions))
     ((name, own),) = sessions.items()
     if own.tools is None or not calls:
-        raise ConfigurationError(
-            f"{own.name} has tools and no other actions, and the tiny policy begins with random weights, with which it "
-            "never writes a whole call. Let it learn calls first: --sft N takes episodes of the scripted player, --sft "
-            "FOLDER those of openenv collect --form tools. Or take a model that calls tools, such as --model "
-            "Qwen/Qwen3-0.6B."
-        )
+        raise call_examples_missing(own.name)
     tokenizer = build_call_tokenizer(own.tools, calls)
     model = build_model(
         tokenizer,

@@ -57,6 +57,7 @@ class PolicyEpisodes:
             step_timeout_s=settings.step_timeout_s,
             env_vars=env_vars,
             base_url=settings.base_url,
+            takes_fewer=True,
         )
         self.client = self._sessions.client
         try:

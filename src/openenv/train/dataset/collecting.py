@@ -15,6 +15,7 @@ from openenv.core.exceptions import (
     RequestGivenUpError,
     ServerCapacityError,
 )
+from openenv.core.rubrics.bounds import reaches
 from openenv.train.agents.agent_episodes import AgentEpisodes, open_agent
 from openenv.train.dataset.collection import Collection
 from openenv.train.dataset.play_progress import PlayProgress
@@ -106,7 +107,7 @@ def collect(
         with PlayProgress(console or Console(), len(tasks), len(tasks) - len(left)) as progress:
             for played in source.play(traces.named(left)):
                 traces.add(played)
-                _keep(collection, played, settings.environment, min_reward, has_id=episode_id_prefix is not None)
+                _keep(collection, played, settings.name, min_reward, has_id=episode_id_prefix is not None)
                 progress.advance(played)
     return _result(collection)
 
@@ -143,7 +144,7 @@ def _keep(
 ) -> None:
     if played.episode.error is not None:
         leave_out_failed(collection, played)
-    elif min_reward is not None and played.episode.reward < min_reward:
+    elif min_reward is not None and not reaches(played.episode.reward, min_reward):
         collection.leave_out(played, f"reward below {min_reward:g}")
     else:
         collection.add(played, environment, has_id=has_id)

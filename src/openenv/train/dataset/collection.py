@@ -153,7 +153,7 @@ class Collection:
 
     def _write_settings(self, settings: Mapping[str, Any]) -> None:
         self.path.mkdir(parents=True, exist_ok=True)
-        self._draft.write_text(json.dumps(settings, indent=1))
+        self._draft.write_text(json.dumps(settings, indent=1), "utf-8")
         self._draft.replace(self.settings)
 
     def _check_same(self, settings: Mapping[str, Any]) -> None:

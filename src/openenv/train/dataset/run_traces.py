@@ -114,7 +114,7 @@ class RunTraces:
     def _add(self, file: TraceFile, episode_id: str, played: PlayedEpisode) -> None:
         conversation = self._conversation(episode_id, played)
         if not self._settings.starts_server:
-            file.add(episode_elsewhere(self._settings.environment, played.episode), [], [conversation])
+            file.add(episode_elsewhere(self._settings.name, played.episode), [], [conversation])
         else:
             file.add_conversation(conversation)
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -10,12 +11,13 @@ from typing import Any
 from rich.console import Console
 
 from openenv.core.exceptions import ConfigurationError, EnvironmentFailedError
+from openenv.core.rubrics.bounds import reaches, reward_range
 from openenv.train.agents.agent_episodes import AgentEpisodes, open_agent
 from openenv.train.dataset.collecting import leave_out_failed
 from openenv.train.dataset.collection import Collection
 from openenv.train.dataset.play_progress import PlayProgress
 from openenv.train.dataset.run_traces import RunTraces
-from openenv.train.evaluation.intervals import Estimate, mean_estimate, share_estimate
+from openenv.train.evaluation.intervals import NO_BOUNDS, Estimate, mean_estimate, share_estimate
 from openenv.train.evaluation.pass_at_k import pass_at_k
 from openenv.train.settings.play_settings import PlaySettings
 from openenv.train.tasks.seeds import evaluation_seeds
@@ -51,9 +53,10 @@ class TaskResult:
         """Estimate pass@k; ``k`` attempts have to count."""
         return pass_at_k(len(self.rewards), self.successes, k)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self, bounds: tuple[float, float] = NO_BOUNDS) -> dict[str, Any]:
         """Return the attributes by name, and an estimate of the mean reward from the attempts at this task."""
-        return {**asdict(self), "mean_reward": asdict(mean_estimate(self.rewards)) if self.rewards else None}
+        mean = asdict(mean_estimate(self.rewards, bounds)) if self.rewards else None
+        return {**asdict(self), "mean_reward": mean}
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ class Evaluation:
         environment: What was played.
         player: Who played, in words.
         samples: Attempts at each task.
-        success_reward: The reward with which an attempt is a success.
+        success_reward: The reward with which an attempt is a success; rounding does not count.
         mean_reward: Mean reward of an episode.
         pass_at: pass@k, by ``k``; without those for which no task has enough attempts.
         mean_length: Mean number of actions in an episode.
@@ -103,10 +106,11 @@ class Evaluation:
 
     def save(self, path: Path) -> None:
         """Write everything as JSON, whole or not at all; of each task its mean reward with its interval, too."""
-        tasks = [task.as_json() for task in self.tasks]
+        bounds = reward_range(chain.from_iterable(task.rewards for task in self.tasks))
+        tasks = [task.as_json(bounds) for task in self.tasks]
         fields = {**asdict(self), "tasks": tasks, "episodes": self.episodes, "failed": self.failed}
         draft = path.with_suffix(".draft")
-        draft.write_text(json.dumps(fields, indent=1))
+        draft.write_text(json.dumps(fields, indent=1), "utf-8")
         draft.replace(path)
 
 
@@ -223,7 +227,7 @@ def _play(
         for played in source.play(traces.named(left)):
             traces.add(played)
             if played.episode.error is None:
-                collection.add(played, settings.environment)
+                collection.add(played, settings.name)
             else:
                 leave_out_failed(collection, played)
             progress.advance(played)
@@ -244,11 +248,13 @@ def _evaluation(
     results = _task_results(tasks, lines, failures, samples, success_reward)
     counted = [result for result in results if result.rewards]
     return Evaluation(
-        environment=settings.environment,
+        environment=settings.name,
         player=settings.who,
         samples=samples,
         success_reward=success_reward,
-        mean_reward=mean_estimate([result.mean_reward for result in counted]),
+        mean_reward=mean_estimate(
+            [result.mean_reward for result in counted], reward_range(line["reward"] for line in lines)
+        ),
         pass_at=_passes(results, ks),
         mean_length=fmean(line["length"] for line in lines),
         illegal_actions=fmean(line["illegal_actions"] for line in lines),
@@ -271,7 +277,7 @@ def _task_results(
         rewards[line["index"] // samples].append(line["reward"])
     failed = [line["index"] // samples for line in failures]
     return [
-        TaskResult(task, given, sum(reward >= success_reward for reward in given), failed.count(number))
+        TaskResult(task, given, sum(reaches(reward, success_reward) for reward in given), failed.count(number))
         for number, (task, given) in enumerate(zip(tasks, rewards, strict=True))
     ]
 
@@ -282,7 +288,11 @@ def _components(lines: Sequence[Mapping[str, Any]], samples: int) -> dict[str, E
     for line in sorted(lines, key=lambda line: int(line["index"])):
         for name, total in line.get("reward_components", {}).items():
             by_task.setdefault(name, {}).setdefault(line["index"] // samples, []).append(total)
-    return {name: mean_estimate([fmean(totals) for totals in tasks.values()]) for name, tasks in by_task.items()}
+    return {name: _component_estimate(list(tasks.values())) for name, tasks in by_task.items()}
+
+
+def _component_estimate(tasks: Sequence[Sequence[float]]) -> Estimate:
+    return mean_estimate([fmean(totals) for totals in tasks], reward_range(chain.from_iterable(tasks)))
 
 
 def _passes(results: Sequence[TaskResult], ks: Sequence[int]) -> dict[int, Estimate]:

@@ -7,12 +7,13 @@ tasks tell of ten tasks.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import inf, sqrt
 from statistics import NormalDist, fmean, variance
 
-__all__ = ["Estimate", "mean_estimate", "share_estimate"]
+__all__ = ["NO_BOUNDS", "Estimate", "mean_estimate", "share_estimate"]
 
 CONFIDENCE = 0.95
+NO_BOUNDS = (-inf, inf)
 
 
 @dataclass(frozen=True)
@@ -35,14 +36,15 @@ class Estimate:
         return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
 
 
-def mean_estimate(values: Sequence[float]) -> Estimate:
-    """Estimate the mean of what has no bounds, such as rewards, with Student's t distribution.
+def mean_estimate(values: Sequence[float], bounds: tuple[float, float] = NO_BOUNDS) -> Estimate:
+    """Estimate the mean of rewards with Student's t distribution, which knows no bounds: the interval ends at them.
 
     Where every task was tried equally often, the standard error is the one that is clustered by task (Miller, 2024,
     https://arxiv.org/abs/2411.00640).
 
     Args:
         values: One value for each task: the mean over its attempts.
+        bounds: The lowest and the highest value that there can be.
 
     Returns:
         The mean and its interval.
@@ -53,6 +55,8 @@ def mean_estimate(values: Sequence[float]) -> Estimate:
     Example:
         >>> print(mean_estimate([0.0, 1.0, 0.5, 0.5]))
         0.500 [-0.150, 1.150]
+        >>> print(mean_estimate([0.0, 1.0, 0.5, 0.5], bounds=(0.0, 1.0)))
+        0.500 [0.000, 1.000]
     """
     mean = _mean(values)
     if len(values) == 1:
@@ -61,7 +65,7 @@ def mean_estimate(values: Sequence[float]) -> Estimate:
 
     quantile = float(stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2))
     half = quantile * sqrt(variance(values) / len(values))
-    return Estimate(mean, mean - half, mean + half)
+    return _within(bounds, mean, mean - half, mean + half)
 
 
 def share_estimate(values: Sequence[float], attempts: int) -> Estimate:
@@ -90,8 +94,12 @@ def share_estimate(values: Sequence[float], attempts: int) -> Estimate:
     middle = mean + z * z / (2 * count)
     half = z * sqrt(mean * (1 - mean) / count + (z / (2 * count)) ** 2)
     scale = 1 + z * z / count
-    # Rounding must not put the mean outside.
-    return Estimate(mean, min(mean, max(0.0, (middle - half) / scale)), max(mean, min(1.0, (middle + half) / scale)))
+    return _within((0.0, 1.0), mean, (middle - half) / scale, (middle + half) / scale)
+
+
+def _within(bounds: tuple[float, float], mean: float, low: float, high: float) -> Estimate:
+    """Return the interval within bounds; rounding must not put the mean outside."""
+    return Estimate(mean, min(mean, max(bounds[0], low)), max(mean, min(bounds[1], high)))
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from openenv.core.client_types import StepResult
+from openenv.core.documents import read_arguments
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.rollout.play import Move, MoveResult, tool_move
 from openenv.train.rollout.renderer import MessagesOf, text_of
@@ -107,7 +108,7 @@ class ToolRenderer:
         calls = message.get("tool_calls") or []
         if calls:
             functions = [call.get("function", call) for call in calls]
-            return [tool_move(self._tools, str(each["name"]), each["arguments"]) for each in functions]
+            return [tool_move(self._tools, str(each["name"]), read_arguments(each["arguments"])) for each in functions]
         text = str(self._tokenizer.decode(list(written), skip_special_tokens=False))
         if self._unreadable == "end" or self._opening_of_calls not in text:
             return []

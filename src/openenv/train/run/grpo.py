@@ -14,6 +14,7 @@ from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, OpenEnvError
+from openenv.core.rubrics.bounds import reaches
 from openenv.train.agents.policy import Policy, takes_gpu
 from openenv.train.episodes.illegal_texts import IllegalTexts
 from openenv.train.generation.trainers import max_context_of
@@ -128,7 +129,8 @@ def _flat_groups(prompts: Sequence[Any], rewards: Sequence[float | None]) -> lis
     flat: list[bool] = []
     for _, group in groupby(zip(prompts, rewards, strict=bool(prompts)), key=lambda pair: pair[0]):
         own = [reward for _, reward in group]
-        flat += [len({reward for reward in own if reward is not None}) < 2] * len(own)
+        known = [reward for reward in own if reward is not None]
+        flat += [not known or reaches(min(known), max(known))] * len(own)
     return flat
 
 

@@ -245,7 +245,7 @@ def write_report(folder: RunFolder, config: TrainConfig, title: str) -> None:
         "starts": start_rows(folder.read_starts()),
         "config": "".join(row(name, value) for name, value in config.model_dump(mode="json").items()),
     }
-    folder.report.write_text(Template(_TEMPLATE.read_text()).substitute(fields))
+    folder.report.write_text(Template(_TEMPLATE.read_text("utf-8")).substitute(fields), "utf-8")
 
 
 def _summary(scores: Mapping[str, Score], config: TrainConfig, steps: int) -> str:

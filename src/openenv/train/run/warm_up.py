@@ -18,6 +18,7 @@ from trl.trainer.sft_trainer import SFTTrainer
 
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.rubrics.bounds import reaches
 from openenv.train.agents.players import Player
 from openenv.train.agents.policy import Policy, takes_gpu
 from openenv.train.agents.recording import form_of, play_tasks
@@ -28,6 +29,7 @@ from openenv.train.rollout.play import MoveResult, call_text
 from openenv.train.rollout.renderer import Renderer, first_content
 from openenv.train.run.lora import lora_config, whole_model
 from openenv.train.settings.config import TrainConfig
+from openenv.train.spec.example_check import player_missing
 from openenv.train.spec.run_tasks import training_tasks
 from openenv.train.spec.sessions import Sessions
 from openenv.train.tasks.seeds import derived_seed
@@ -182,7 +184,7 @@ def learn_examples(
     whole_model(trainer.model).save_pretrained(draft)
     policy.tokenizer.save_pretrained(draft)
     logs = [row for row in trainer.state.log_history if "loss" in row]
-    (draft / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in logs))
+    (draft / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in logs), "utf-8")
     draft.replace(folder)
 
 
@@ -234,10 +236,7 @@ def _arguments(config: TrainConfig, folder: Path) -> SFTConfig:
 def _player_package(sessions: Sessions) -> "EnvironmentPackage":
     package = sessions.package
     if package is None or package.manifest.player is None:
-        raise ConfigurationError(
-            f"{sessions.name} has no scripted player to learn from; give --sft a folder that openenv collect has made, "
-            "or a file or database of traces."
-        )
+        raise player_missing(sessions.name)
     return package
 
 
@@ -255,7 +254,7 @@ def _played(config: TrainConfig, sessions: Sessions, count: int) -> list[Episode
 
 def _good(episodes: list[Episode], min_reward: float | None) -> list[Episode]:
     """Return the episodes with enough reward."""
-    good = [episode for episode in episodes if min_reward is None or episode.reward >= min_reward]
+    good = [episode for episode in episodes if min_reward is None or reaches(episode.reward, min_reward)]
     if not good:
         best = max(episode.reward for episode in episodes)
         raise ConfigurationError(

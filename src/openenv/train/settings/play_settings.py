@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from openenv.auto.discovery import short_name
 from openenv.auto.names import is_url
 from openenv.train.settings.config import STEP_TIMEOUT_S, TrainConfig
 from openenv.train.settings.run_folder import RunFolder
@@ -62,6 +63,11 @@ class PlaySettings(BaseModel):
     )
 
     @property
+    def name(self) -> str:
+        """The environment's name for results, wherever its folder is; the address of a server."""
+        return self.environment if is_url(self.environment) else short_name(self.environment)
+
+    @property
     def who(self) -> str:
         """The player, in words."""
         return self.model if self.model is not None else f"{self.player} player"
@@ -102,7 +108,7 @@ class PlaySettings(BaseModel):
         """Return what episodes depend on, as JSON values: no address, time limit or recording."""
         left_out = {"base_url", "llm_endpoint", "step_timeout_s", "traces", "traces_leave_out"}
         settings = self.model_dump(mode="json", exclude=left_out)
-        return {**settings, "max_turns": self.turn_limit, "reset": settings["reset"] or None}
+        return {**settings, "environment": self.name, "max_turns": self.turn_limit, "reset": settings["reset"] or None}
 
     def asks_for_greedy_too(self) -> bool:
         """Whether an evaluation has the greedy figure beside the sampled one, as the run of the model has."""

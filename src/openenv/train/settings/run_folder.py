@@ -31,7 +31,7 @@ class RunFolder:
           starts.jsonl    when it was started and gone on with, by which command, with which versions
           metrics.jsonl   one line for each optimiser step
           rollouts.jsonl  the episodes of each optimiser step: task, reward and length
-          traces.db       the same episodes, none of evaluations, by requests and tokens; see openenv.traces
+          traces.db       the same episodes and those of evaluations, by requests and tokens; see openenv.traces
           warm_up/        the model after the examples, if there are any, and warm_up/metrics.jsonl
           scores.json     mean rewards before and after, and of the other players
           checkpoints/    checkpoint-100/ and so on, to resume from
@@ -162,7 +162,7 @@ class RunFolder:
 
         The lock ends with the process, whatever ends it. A file system without locks shows no run as under way.
         """
-        with self.starts.open("a") as file:
+        with self.starts.open("a", encoding="utf-8") as file:
             with suppress(OSError):
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield
@@ -192,7 +192,7 @@ class RunFolder:
     def write_scores(self, scores: dict[str, Score]) -> None:
         """Write the scores, whole or not at all."""
         draft = self.scores.with_suffix(".draft")
-        draft.write_text(json.dumps({name: asdict(score) for name, score in scores.items()}, indent=1))
+        draft.write_text(json.dumps({name: asdict(score) for name, score in scores.items()}, indent=1), "utf-8")
         draft.replace(self.scores)
 
 
@@ -200,7 +200,7 @@ def read_lines(file: Path) -> list[dict[str, Any]]:
     """Return the objects of a file with one in each line, without lines that were cut off; none if there is no file."""
     if not file.is_file():
         return []
-    with file.open() as lines:
+    with file.open(encoding="utf-8") as lines:
         return [row for _, row in _rows(lines)]
 
 
@@ -225,7 +225,7 @@ def _append(file: Path, line: str) -> None:
 def _keep_steps(file: Path, step: int) -> None:
     """Drop the lines of later steps than one, all of them or, where the file can't be written, none."""
     draft = file.with_suffix(".draft")
-    with file.open() as lines, draft.open("w") as kept:
+    with file.open(encoding="utf-8") as lines, draft.open("w", encoding="utf-8") as kept:
         kept.writelines(line for line, row in _rows(lines) if row["step"] <= step)
     draft.replace(file)
 

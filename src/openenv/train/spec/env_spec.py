@@ -10,13 +10,12 @@ from pathlib import Path
 from threading import RLock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Never, Self
-from urllib.parse import urlsplit
 
 from openenv.adapters.text import hidden_text_warning
-from openenv.auto.discovery import find_environment
+from openenv.auto.discovery import find_environment, short_name
 from openenv.auto.making import make
 from openenv.auto.names import is_adapted, is_url
-from openenv.core.client.tools import TRAINER_COLUMNS, task_columns
+from openenv.core.client.tools import task_columns
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.generic_client import GenericEnvClient
@@ -25,6 +24,7 @@ from openenv.core.sync_client import SyncEnvClient
 from openenv.core.vector_client import SyncVectorEnv
 from openenv.train.spec.environment_reward import ComponentReward, EnvironmentReward
 from openenv.train.spec.sessions import CAPACITY_WAIT_S, Sessions
+from openenv.train.spec.task_dataset import Prompt, dataset_of, is_dataset, joined, messages_of_row
 from openenv.train.spec.tool_environment import ToolEnvironment, tool_environment_class
 from openenv.train.tasks.task_rows import task_rows
 from openenv.train.tools.contents import Content, call_content
@@ -38,12 +38,16 @@ if TYPE_CHECKING:
 __all__ = ["EnvSpec", "EnvSpecs"]
 
 Message = dict[str, Any]
-Prompt = list[Message]
 
 logger = logging.getLogger(__name__)
 
 DEFAULT_SESSIONS = 1024
 _IMAGE_PREFIX = "docker:"
+_OWN_DATASET = (
+    "TRL passes a rollout_func the prompts alone, without the columns of a dataset of your own: pass that as "
+    "EnvSpec(..., tasks=dataset), which keeps its prompts, and train on the spec's train_dataset; or take "
+    "environment_factory, whose reset is passed the columns."
+)
 # What the last message of a prompt says of its row.
 _TASK = "task"
 _ENVIRONMENT = "environment"
@@ -60,7 +64,8 @@ class EnvSpec:
             another world's environment as ``PREFIX:ID`` (``ors:http://host:8080``, ``gymnasium:CartPole-v1``), or an
             image as ``docker:IMAGE``; or `Sessions` that are open.
         tasks: What to play: a number of seeds; the name of a split that the environment lists; a list of tasks, each a
-            mapping of what ``reset`` takes; a ``datasets.Dataset`` of such. By default seeds.
+            mapping of what ``reset`` takes; a ``datasets.Dataset`` of such, whose column ``prompt``, if it has one, is
+            what the model is shown before the first observation. By default seeds.
         num_tasks: How many tasks at most. By default all that are listed, and of seeds 1000.
         seed: Chooses the seeds.
         system_prompt: The first message of every prompt.
@@ -180,7 +185,7 @@ class EnvSpec:
 
         The prompt is a conversation whose last message knows which task it is, under the key ``task``.
         """
-        return _dataset([self._prompt(index) for index in range(len(self.rows))], self.rows)
+        return dataset_of([self._prompt(index) for index in range(len(self.rows))], self.rows)
 
     @property
     def environment_factory(self) -> Callable[[], Any]:
@@ -240,7 +245,7 @@ class EnvSpec:
         if index is None or not 0 <= index < len(self.rows):
             raise ConfigurationError(
                 f"Expected a prompt of the train_dataset of this EnvSpec ({self.name}), got {prompt!r:.200}. "
-                f"Its last message says which task it is, under the key {_TASK!r}."
+                f"Its last message says which task it is, under the key {_TASK!r}. {_OWN_DATASET}"
             )
         return {**self._reset, **self.rows[index]}
 
@@ -279,7 +284,7 @@ class EnvSpec:
         shown = call_content(observation, self.pool.pixels) if isinstance(observation, StepResult) else observation
         own = (_TASK, _ENVIRONMENT)
         *before, last = ({key: value for key, value in message.items() if key not in own} for message in prompt)
-        return [*before, {**last, "content": _joined(last.get("content") or "", shown)}]
+        return [*before, {**last, "content": joined(last.get("content") or "", shown)}]
 
     def check_shown(self, observation: Any) -> None:
         """Log a warning, once, if the text of a first observation is only in its metadata, which no model is shown.
@@ -353,7 +358,8 @@ class EnvSpec:
     @cached_property
     def _listed_rows(self) -> list[dict[str, Any]]:
         client = self.client if isinstance(self._tasks, str) else None
-        return task_rows(client, self._tasks, num_tasks=self._num_tasks, seed=self._seed)
+        rows = task_rows(client, self._tasks, num_tasks=self._num_tasks, seed=self._seed)
+        return list(map(task_columns, rows)) if is_dataset(self._tasks) else rows
 
     @cached_property
     def environment_class(self) -> type[ToolEnvironment]:
@@ -366,7 +372,11 @@ class EnvSpec:
     def _prompt(self, index: int) -> Prompt:
         system = [] if self.system_prompt is None else [{"role": "system", "content": self.system_prompt}]
         instructions = f"{self.instructions}\n\n" if self.instructions else ""
-        return [*system, {"role": "user", "content": instructions, _TASK: index}]
+        tasks: Any = self._tasks
+        own = tasks[index].get("prompt") if is_dataset(tasks) else None
+        *before, last = [{"role": "user", "content": ""}] if own is None else messages_of_row(own)
+        content = joined(instructions, last["content"]) if instructions else last["content"]
+        return [*system, *before, {**last, "content": content, _TASK: index}]
 
 
 class EnvSpecs:
@@ -412,7 +422,7 @@ class EnvSpecs:
                 f"Expected the order of the rows of {', '.join(self.specs)}, got {names!r:.200}."
             ) from error
         prompts = [self._prompt(name, index) for name, index in places]
-        return _dataset(prompts, [self.specs[name].rows[index] for name, index in places], environment=names)
+        return dataset_of(prompts, [self.specs[name].rows[index] for name, index in places], environment=names)
 
     @property
     def environments(self) -> Mapping[str, EnvSpec]:
@@ -433,7 +443,8 @@ class EnvSpecs:
         if name not in self.specs:
             raise ConfigurationError(
                 f"Expected a prompt of the train_dataset of these EnvSpecs ({', '.join(self.specs)}), got "
-                f"{prompt!r:.200}. Its last message names the environment, under the key {_ENVIRONMENT!r}."
+                f"{prompt!r:.200}. Its last message names the environment, under the key {_ENVIRONMENT!r}. "
+                f"{_OWN_DATASET}"
             )
         return str(name)
 
@@ -524,12 +535,9 @@ def _check_components(components: Mapping[str, float] | None, *, gives_reward: b
 
 
 def _short_name(target: str | Path) -> str:
-    if is_url(target):
-        text = str(target)
-        return urlsplit(text if "://" in text else f"//{text}").hostname or text
-    if isinstance(target, str) and (target.startswith(_IMAGE_PREFIX) or is_adapted(target)):
+    if isinstance(target, str) and target.startswith(_IMAGE_PREFIX):
         return target.removeprefix(_IMAGE_PREFIX)
-    return Path(target).name
+    return short_name(target)
 
 
 def _client(target: str | Path, sessions: int | None, options: Mapping[str, Any]) -> SyncEnvClient[Any, Any, Any]:
@@ -556,34 +564,3 @@ def _task_index(prompt: Sequence[Mapping[str, Any]] | str) -> int | None:
     last = None if isinstance(prompt, str) or not prompt else prompt[-1]
     index = last.get(_TASK) if isinstance(last, Mapping) else None
     return index if isinstance(index, int) else None
-
-
-def _joined(content: Content, observation: Content) -> Content:
-    """Put an observation behind a message's content, as TRL does."""
-    if isinstance(content, str) and isinstance(observation, str):
-        return content + observation
-    return [*_blocks(content), *_blocks(observation)]
-
-
-def _blocks(content: Content) -> list[dict[str, Any]]:
-    return [{"type": "text", "text": content}] if isinstance(content, str) else content
-
-
-def _dataset(prompts: list[Prompt], rows: list[dict[str, Any]], **columns: list[Any]) -> "Dataset":
-    from datasets import Dataset
-
-    names = dict.fromkeys(name for row in rows for name in row)
-    named = {name: [row.get(name) for row in rows] for name in names if name not in TRAINER_COLUMNS}
-    kept = {name: values for name, values in named.items() if _is_column(values)}
-    return Dataset.from_dict({"prompt": prompts, **columns, **kept})
-
-
-def _is_column(values: list[Any]) -> bool:
-    """Whether values can stand in one column: of one type. Others are left to the task itself."""
-    import pyarrow as pa  # datasets brings it
-
-    try:
-        pa.array(values)
-    except (pa.ArrowException, OverflowError):
-        return False
-    return True

@@ -87,7 +87,7 @@ class EnvironmentReward:
 
     @property
     def _folder(self) -> str:
-        return "episode" if self._environment is None else f"{self._environment}/episode"
+        return "episode" if self._environment is None else f"episode/{self._environment}"
 
     def _log(
         self,

@@ -6,19 +6,23 @@ from functools import cached_property
 from threading import Thread
 from types import TracebackType
 from typing import Any, Self, cast
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
 from openenv.adapters.text import ActionText, hidden_text_warning
-from openenv.auto.discovery import find_environment
+from openenv.auto.discovery import find_environment, short_name
 from openenv.auto.making import make
 from openenv.auto.names import is_adapted, is_url
 from openenv.auto.package import EnvironmentPackage
 from openenv.core.client.blocking import wait_for
 from openenv.core.client_types import StepResult
 from openenv.core.env_client import EnvClient
-from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError, OpenEnvError
+from openenv.core.exceptions import (
+    ConfigurationError,
+    EnvironmentNotFoundError,
+    OpenEnvError,
+    ServerCapacityError,
+)
 from openenv.core.schema.reader import pixel_fields
 from openenv.core.sync_client import SyncEnvClient
 from openenv.core.typed_client import TypedEnvClient
@@ -28,7 +32,7 @@ from openenv.train.settings.config import STEP_TIMEOUT_S
 from openenv.train.tasks.task_choice import named_tasks
 from openenv.train.tools.environment_tools import EnvironmentTools, calls_tools_only
 
-__all__ = ["CAPACITY_WAIT_S", "Sessions", "environment_client"]
+__all__ = ["CAPACITY_WAIT_S", "Sessions", "environment_client", "has_only_tools"]
 
 CAPACITY_WAIT_S = 30.0
 
@@ -85,6 +89,7 @@ class Sessions:
         step_timeout_s: float = STEP_TIMEOUT_S,
         env_vars: Mapping[str, str] | None = None,
         base_url: str | None = None,
+        takes_fewer: bool = False,
     ) -> Self:
         """Connect to a server, starting it in a process of its own unless it is given by its URL.
 
@@ -97,6 +102,7 @@ class Sessions:
             env_vars: Environment variables to set for a server that is started.
             base_url: Address of the environment's server, which is then not started. ``environment`` finds the package
                 with its types and its player, where it is installed.
+            takes_fewer: Whether to open as many as the server holds, where it holds fewer.
 
         Returns:
             The sessions, connected.
@@ -110,13 +116,16 @@ class Sessions:
         """
         package = _package_of(environment, base_url)
         if with_tools is None:
-            with_tools = _calls_tools_only(base_url or environment, package)
+            with_tools = has_only_tools(base_url or environment, package)
         client = environment_client(
             environment, base_url, max_sessions=count, env_vars=env_vars, message_timeout_s=step_timeout_s
         )
         try:
-            sessions = cls(_name_of(environment, package), client, package)
-            sessions._vector_of(count)
+            sessions = cls(short_name(environment) if package is None else package.name, client, package)
+            if takes_fewer:
+                sessions._open_up_to(count)
+            else:
+                sessions._vector_of(count)
             sessions.tools = sessions.ask_tools() if with_tools else None
         except BaseException:
             client.close()
@@ -159,7 +168,8 @@ class Sessions:
         Raises:
             EnvironmentNotFoundError: There is no such environment.
         """
-        return _name_of(environment, _package_of(environment, None))
+        package = _package_of(environment, None)
+        return short_name(environment) if package is None else package.name
 
     @cached_property
     def action(self) -> type[BaseModel] | Mapping[str, Any]:
@@ -329,11 +339,28 @@ class Sessions:
     ) -> None:
         self.close()
 
+    def _open_up_to(self, count: int) -> None:
+        """Open as many sessions to be stepped together as the server holds, at most so many.
+
+        Raises:
+            ServerCapacityError: It holds none, or is about to end.
+        """
+        while self._vector is None:
+            try:
+                self._vector = self.client.vector(count)
+            except ServerCapacityError as error:
+                # A limit below the number is that of all clients; else other clients hold some of the sessions.
+                fewer = error.max_sessions if 0 < error.max_sessions < count else count // 2
+                if error.draining or not fewer:
+                    raise
+                count = fewer
+
     def _vector_of(self, count: int) -> Vector:
         """Return at least so many sessions, to be stepped together."""
         vector = self._vector
         if vector is None or len(vector) < count:
             if vector is not None:
+                self._vector = None  # of the server's sessions none may be left, and the next call opens them anew
                 vector.close()
             vector = self._vector = self.client.vector(count)
         return vector
@@ -369,13 +396,13 @@ def _package_of(environment: str, base_url: str | None) -> EnvironmentPackage | 
         return None
 
 
-def _name_of(environment: str, package: EnvironmentPackage | None) -> str:
-    if package is not None:
-        return package.name
-    return _host(environment) if is_url(environment) else environment
+def has_only_tools(target: str, package: EnvironmentPackage | None) -> bool:
+    """Return whether an environment has tools and no other actions.
 
-
-def _calls_tools_only(target: str, package: EnvironmentPackage | None) -> bool:
+    Args:
+        target: The environment, or the address of its server.
+        package: Its package; ``None`` where there is none, and a server is queried.
+    """
     if package is not None:
         return calls_tools_only(package.action_class().model_json_schema())
     client: Client = make(target).sync()
@@ -383,10 +410,6 @@ def _calls_tools_only(target: str, package: EnvironmentPackage | None) -> bool:
         return calls_tools_only(client.schemas()["action"])
     finally:
         client.close()
-
-
-def _host(url: str) -> str:
-    return urlsplit(url if "://" in url else f"//{url}").hostname or url
 
 
 def _close_in_thread(client: Client) -> None:

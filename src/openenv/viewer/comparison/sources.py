@@ -1,7 +1,7 @@
 """Runs, evaluations and files of traces, as far as they are compared: scores, and the episodes of each task."""
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from math import inf, isfinite
@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from openenv.core.documents import parse_json
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.rubrics.bounds import reward_range
 from openenv.core.wire.results import component_totals
 from openenv.traces.episodes import STEP, Filter, Group
 from openenv.traces.reading import TraceFile
@@ -98,7 +99,7 @@ class ComparedRun:
             "environment": settings.get("environment"),
             "player": settings.get("model"),
             "state": self._run.state,
-            "scores": [*_last_scores(rows), *_player_scores(self._run.scores())],
+            "scores": [*_last_scores(rows), *_player_scores(self._run.scores(with_rewards=True))],
         }
 
     def tasks(self) -> Mapping[str, TaskEpisodes]:
@@ -253,9 +254,14 @@ def _player_scores(scores: Mapping[str, Any]) -> list[dict[str, Any]]:
     rows = []
     for name, score in scores.items():
         mean, error = score["mean_reward"], score["standard_error"]
-        ends = {} if error is None else {"low": mean - _NORMAL_95 * error, "high": mean + _NORMAL_95 * error}
+        ends = {} if error is None else _interval(mean, error, score.get("rewards") or ())
         rows.append({"name": name, "kind": "player", "value": mean, **ends})
     return rows
+
+
+def _interval(mean: float, error: float, rewards: Sequence[float]) -> dict[str, float]:
+    lowest, highest = reward_range(rewards) if rewards else (-inf, inf)
+    return {"low": max(lowest, mean - _NORMAL_95 * error), "high": min(highest, mean + _NORMAL_95 * error)}
 
 
 def _mean_of(groups: list[Group]) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from openenv.core.rubrics.bounds import reaches
 from openenv.traces.reading import TraceFile
 from openenv.viewer.answers import answered
 from openenv.viewer.episode_notes import usable_traces, with_messages
@@ -121,7 +122,7 @@ def _row(
         "left_out": task.left_out,
         "rewards": [episode.reward for episode in task.episodes[:_MOST_REWARDS]],
         "episodes": len(task.episodes),
-        "successes": None if success is None else sum(episode.reward >= success for episode in task.episodes),
+        "successes": None if success is None else sum(reaches(episode.reward, success) for episode in task.episodes),
         "best": task.best and _note(task, task.best, traces),
         "worst": task.worst and _note(task, task.worst, traces),
     }

@@ -4,8 +4,6 @@ from openenv.traces.episodes import Filter
 from openenv.traces.reading import TraceFile
 from openenv.viewer.episodes.folder import PlayedEpisode, PlayedTask
 
-# Rewards are sums, which both sides make, of the same numbers.
-_SAME = 1e-6
 # Episodes of one task with the same reward that the number is looked for among.
 _MOST_ALIKE = 32
 
@@ -19,8 +17,7 @@ def trace_of(traces: TraceFile, task: PlayedTask, episode: PlayedEpisode) -> str
         episode: The episode.
     """
     seed, split, index = (_text(task.task.get(name)) for name in ("seed", "split", "index"))
-    least, most = episode.reward - _SAME, episode.reward + _SAME
-    alike = Filter(seed=seed, split=split, index=index, min_reward=least, max_reward=most)
+    alike = Filter(seed=seed, split=split, index=index, min_reward=episode.reward, max_reward=episode.reward)
     for found in traces.episodes(alike, _MOST_ALIKE):
         if any(conversation.extra.get("index") == episode.index for conversation in traces.conversations(found.id)):
             return found.id

@@ -45,7 +45,12 @@ def _failure_of_docker_version(command: str) -> str | None:
     """Return what the command says that people try first; ``None`` if it succeeds."""
     try:
         finished = subprocess.run(  # noqa: S603  # Docker's own command, found on PATH
-            [command, "version"], check=False, capture_output=True, text=True, timeout=_COMMAND_TIMEOUT_S
+            [command, "version"],
+            check=False,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=_COMMAND_TIMEOUT_S,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)

@@ -65,7 +65,7 @@ class Owner:
 
 
 def _boot() -> str:
-    return _BOOT_ID.read_text().strip() if _BOOT_ID.exists() else ""
+    return _BOOT_ID.read_text("ascii").strip() if _BOOT_ID.exists() else ""
 
 
 def _pid_namespace() -> str:
@@ -75,7 +75,7 @@ def _pid_namespace() -> str:
 def _started(pid: int) -> str | None:
     """Return when a process started, empty where the system does not say; ``None`` if there is no such process."""
     try:
-        stat = (_PROCESSES / str(pid) / "stat").read_text()
+        stat = (_PROCESSES / str(pid) / "stat").read_text("utf-8", "replace")
     except OSError:  # there is none, or the system has no such files, or hides those of other users
         return "" if _exists(pid) else None
     # The program's name is in parentheses and may hold any character.

@@ -107,7 +107,7 @@ class Cluster:
         """Read where the cluster is, and return the namespace that goes with that."""
         if self.is_around:
             load_incluster_config(client_configuration=self._configuration)  # type: ignore[no-untyped-call]
-            return _NAMESPACE_FILE.read_text().strip() if _NAMESPACE_FILE.exists() else None
+            return _NAMESPACE_FILE.read_text("utf-8").strip() if _NAMESPACE_FILE.exists() else None
         file = None if kubeconfig is None else str(kubeconfig)
         load_kube_config(  # type: ignore[no-untyped-call]
             file, context, client_configuration=self._configuration, persist_config=False

@@ -83,7 +83,7 @@ def _git(*arguments: str, url: str) -> None:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            text=True,
+            encoding="utf-8",
             errors="replace",
         )
     except FileNotFoundError as error:

@@ -56,7 +56,7 @@ def run_installer(command: Sequence[str], what: str, *, cwd: Path | None = None,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        text=True,
+        encoding="utf-8",
         errors="replace",
         pass_fds=held,
     )
