@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import typer
-from tests.support.environment_folders import fresh_scaffold
+from tests.support.environment_folders import fresh_scaffold, write_files
 
 from openenv.auto.package import EnvironmentPackage
 from openenv.cli.commands.init import init
@@ -181,6 +181,38 @@ def test_installed_it_is_found_by_its_name_and_serves(tmp_path: Path) -> None:
         sys.executable, "-c", "import server.app; print(server.app.app.title)", cwd=folder, PYTHONPATH=str(site)
     )
     assert imported.stdout == "my_game_env\n", imported.stderr
+
+
+DATA = {"words.txt", "tables/deep/a.json", "server/levels/1.txt", "server/page.html", "games/chess.py", "Makefile"}
+NO_DATA = {
+    ".env",
+    "server/.secret",
+    ".venv/lib/x.py",
+    "outputs/logs/a.txt",
+    "runs/1/model.bin",
+    "server/__pycache__/x.pyc",
+}
+
+
+def test_a_wheel_has_the_files_that_an_author_adds(tmp_path: Path) -> None:
+    pytest.importorskip("setuptools", "77", reason="needs setuptools: pip install 'setuptools>=77'")
+    folder = fresh_scaffold(tmp_path, "my_game_env")
+    write_files(folder, dict.fromkeys(DATA | NO_DATA, "x = 1\n"))
+    site = tmp_path / "site"
+    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index")
+    for _ in range(2):  # the second time beside what the first has built
+        installed = run(*pip, "--no-compile", "--upgrade", "--target", site, folder, cwd=tmp_path)
+        assert installed.returncode == 0, installed.stderr
+    package = site / "my_game_env"
+    found = {path.relative_to(package).as_posix() for path in package.rglob("*") if path.is_file()}
+    code = {path for path in FILES if path.endswith(".py") and not path.startswith("tests/")}
+    assert found == DATA | code | {
+        "openenv.yaml",
+        "README.md",
+        "pyproject.toml",
+        "server/Dockerfile",
+        "server/requirements.txt",
+    }
 
 
 def test_it_passes_the_validation(openenv: Any, tmp_path: Path) -> None:
