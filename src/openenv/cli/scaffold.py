@@ -12,6 +12,7 @@ from pathlib import Path
 from string import Template
 
 import typer
+import yaml
 
 from openenv._version import __version__
 from openenv.auto.names import class_prefix, environment_key
@@ -30,8 +31,13 @@ def check_name(name: str) -> None:
     Raises:
         typer.BadParameter: It can't be a package's name, or another module has it.
     """
+    if not name:
+        raise typer.BadParameter("The name cannot be empty: use letters, digits and _, such as my_env.")
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or keyword.iskeyword(name):
-        raise typer.BadParameter(f"{name!r} can't be a package's name: use letters, digits and _, such as my_env.")
+        raise typer.BadParameter(
+            f"{name!r} can't be a package's name, since it is not a valid Python identifier that begins with a letter: "
+            "use letters, digits and _, such as my_env."
+        )
     other = name if name.endswith("_env") else f"{name}_env"
     if name in TAKEN_NAMES:
         raise typer.BadParameter(f"{name!r} is the name of another module; try {other}.")
@@ -57,6 +63,7 @@ def common_values(name: str) -> dict[str, str]:
     """Return what stands for ``$name`` and its like in the files of every environment."""
     return {
         "name": name,
+        "manifest_name": yaml.safe_dump({"name": name}).strip(),  # in quotes where YAML reads another value, as of `on`
         "key": environment_key(name),
         "prefix": class_prefix(name),
         "title": name.replace("_", " ").strip().title(),

@@ -15,6 +15,7 @@ import pytest
 import typer
 from tests.support.environment_folders import fresh_scaffold, write_files
 
+from openenv.auto.manifest import load_manifest
 from openenv.auto.package import EnvironmentPackage
 from openenv.cli.commands.init import init
 
@@ -98,6 +99,17 @@ def test_names_follow_from_the_environments(tmp_path: Path, name: str, prefix: s
     assert f'{key} = "{name}"' in (folder / "pyproject.toml").read_text()
 
 
+@pytest.mark.parametrize(
+    ("name", "line"), [("my_env", "name: my_env"), ("on", "name: 'on'"), ("null", "name: 'null'"), ("e1", "name: e1")]
+)
+def test_the_name_stands_in_the_manifest_as_it_is_unless_yaml_reads_another_value(
+    tmp_path: Path, name: str, line: str
+) -> None:
+    folder = fresh_scaffold(tmp_path, name)
+    assert line in (folder / "openenv.yaml").read_text().splitlines()
+    assert load_manifest(folder).name == name
+
+
 def test_the_output_folder_is_made(openenv_here: Any, tmp_path: Path) -> None:
     assert openenv_here("init", "my_env", "-o", tmp_path / "a" / "b").returncode == 0
     assert (tmp_path / "a" / "b" / "my_env" / "openenv.yaml").is_file()
@@ -105,7 +117,7 @@ def test_the_output_folder_is_made(openenv_here: Any, tmp_path: Path) -> None:
     assert openenv_here("init", "my_env", "--output-dir", tmp_path / "empty").returncode == 0
 
 
-@pytest.mark.parametrize("name", ["my-env", "2048", "my env", "", "class", "größe", "../my_env", "_env", "my_env\n"])
+@pytest.mark.parametrize("name", ["my-env", "2048", "my env", "class", "größe", "../my_env", "_env", "my_env\n"])
 def test_a_name_that_no_package_can_have_ends_with_2(openenv_here: Any, tmp_path: Path, name: str) -> None:
     ended = openenv_here("init", name)
     assert ended.returncode == 2
