@@ -14,7 +14,6 @@ from typer.testing import CliRunner
 
 import openenv as package
 from openenv.cli import __main__ as cli
-from openenv.core.exceptions import ProviderError, ServerError
 
 
 def test_help_lists_every_command(openenv: Any) -> None:
@@ -118,24 +117,6 @@ def test_the_installed_script_is_the_same_command() -> None:
     assert (shown.returncode, shown.stdout[:14]) == (0, "Usage: openenv")
 
 
-def test_an_error_of_the_system_is_told_like_our_own(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for error in (ProviderError("it died"), TimeoutError("too slow"), PermissionError(13, "Permission denied")):
-        monkeypatch.setattr(cli, "app", _raising(error))
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        assert ended.value.code == 1
-        assert capsys.readouterr().err == f"Error: {error}\n"
-
-
-def _raising(error: Exception) -> Any:
-    def app(**_: Any) -> None:
-        raise error
-
-    return app
-
-
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "utf-8"])
 @pytest.mark.parametrize("text", ["±0.5 ├─", '"größer 😀"', '"\ud83d"', "ascii alone"])
 def test_output_of_any_encoding_takes_any_text(monkeypatch: pytest.MonkeyPatch, encoding: str, text: str) -> None:
@@ -190,16 +171,3 @@ def test_help_loads_none_of_the_commands() -> None:
     assert not loaded & {"pydantic", "fastapi", "uvicorn", "websockets", "yaml", "rich.console", "asyncio", "torch"}
     ours = {name for name in loaded if name.startswith("openenv.cli.")}
     assert ours == {"openenv.cli.__main__", "openenv.cli.groups", "openenv.cli.loading"}
-
-
-def test_with_debug_an_error_shows_its_traceback_and_its_details(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("OPENENV_DEBUG", "1")
-    error = ServerError("kaboom", "EXECUTION_ERROR", {"traceback": "guess.py, line 3"})
-    monkeypatch.setattr(cli, "app", _raising(error))
-    with pytest.raises(SystemExit):
-        cli.main()
-    shown = capsys.readouterr().err
-    assert shown.startswith("Traceback (most recent call last)")
-    assert shown.endswith(f"traceback:\nguess.py, line 3\nError: {error}\n")

@@ -18,7 +18,6 @@ from typer.testing import CliRunner, Result
 from openenv import traces
 from openenv.cli.__main__ import build_app
 from openenv.cli.commands import train as command
-from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 from openenv.train.run.training import TrainResult, train
 from openenv.train.settings.config import TrainConfig, load_config
 from openenv.train.settings.run_folder import RunFolder
@@ -75,31 +74,30 @@ def test_every_option_is_a_setting() -> None:
 def test_a_missing_package_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "find_spec", lambda name: None if name in ("trl", "torch") else name)
     result = invoke("catch")
-    assert isinstance(result.exception, ConfigurationError)
-    assert str(result.exception) == 'Training needs torch, trl: pip install "openenv-core[train]"'
+    message = 'Error: Training needs torch, trl: pip install "openenv-core[train]"\n'
+    assert (result.exit_code, result.output) == (1, message)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "kind", "message"),
+    ("arguments", "message"),
     [
-        (["no_such_environment"], EnvironmentNotFoundError, "No environment is called 'no_such_environment'"),
-        ([], ConfigurationError, "environment is missing"),
-        (["catch", "--steps", "0"], ConfigurationError, "steps: Input should be greater than or equal to 1"),
-        (["catch", "--rollouts", "12"], ConfigurationError, "must be a multiple of group_size"),
-        (["catch", "--config", "none.yaml"], ConfigurationError, "There is no file none.yaml"),
-        (["--resume", "none"], ConfigurationError, "none is no run's folder"),
+        (["no_such_environment"], "No environment is called 'no_such_environment'"),
+        ([], "environment is missing"),
+        (["catch", "--steps", "0"], "steps: Input should be greater than or equal to 1"),
+        (["catch", "--rollouts", "12"], "must be a multiple of group_size"),
+        (["catch", "--config", "none.yaml"], "There is no file none.yaml"),
+        (["--resume", "none"], "none is no run's folder"),
         (
             ["catch", "--reset", "sizze=4", "--output-dir", "{}"],
-            ConfigurationError,
             "reset, for catch: reset does not take 'sizze'. It takes: seed, episode_id.",
         ),
-        (["catch", "--fallback", "fly", "--output-dir", "{}"], ConfigurationError, "The fallback 'fly' is no legal"),
+        (["catch", "--fallback", "fly", "--output-dir", "{}"], "The fallback 'fly' is no legal"),
     ],
 )
-def test_a_mistake_is_told(tmp_path: Path, arguments: list[str], kind: type[Exception], message: str) -> None:
+def test_a_mistake_is_told(tmp_path: Path, arguments: list[str], message: str) -> None:
     result = invoke(*(argument.format(tmp_path) for argument in arguments))
-    assert isinstance(result.exception, kind)
-    assert message in str(result.exception)
+    assert result.exit_code == 1
+    assert message in result.output
 
 
 def test_resume_takes_no_other_setting(tmp_path: Path) -> None:

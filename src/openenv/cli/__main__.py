@@ -1,21 +1,17 @@
 """The ``openenv`` command itself. A command's module is imported only when that command runs."""
 
 import json
-import os
 import sys
-import traceback
 from codecs import register_error
 from importlib import import_module
 from io import TextIOWrapper
 from typing import Annotated, Any, NamedTuple
 
 import typer
-from typer.core import TyperGroup
 
 from openenv import __version__
-from openenv.cli.groups import command_app, new_app
+from openenv.cli.groups import GroupOfCommands, command_app, new_app
 from openenv.cli.loading import exempt_from_collection
-from openenv.core.exceptions import OpenEnvError
 
 _JSON_ESCAPES = "openenv-json-escapes"
 
@@ -60,7 +56,7 @@ COMMANDS = {
 }
 
 
-class CommandGroup(TyperGroup):
+class CommandGroup(GroupOfCommands):
     """Knows every command by name and summary; loads the one that is called."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -79,7 +75,7 @@ def load_command(name: str) -> Any:
 
 def build_app() -> typer.Typer:
     """Make the application, with a stand-in for each command."""
-    app = new_app(cls=CommandGroup, no_args_is_help=True, add_completion=True)
+    app = new_app(CommandGroup, no_args_is_help=True, add_completion=True)
     app.callback()(_openenv)
     for name, command in COMMANDS.items():
         app.command(name, help=command.summary)(_stand_in)
@@ -88,15 +84,8 @@ def build_app() -> typer.Typer:
 
 def main() -> None:
     """Run the command line; ends the process with its exit status."""
-    debugs = os.environ.get("OPENENV_DEBUG") == "1"  # now: a server sets it for itself
     _escape_what_output_lacks()
-    try:
-        app(prog_name="openenv")
-    except (OpenEnvError, OSError) as error:
-        if debugs:
-            traceback.print_exception(error)
-        typer.echo(f"Error: {error}", err=True)
-        sys.exit(1)
+    app(prog_name="openenv")
 
 
 def _escape_what_output_lacks() -> None:

@@ -1,15 +1,47 @@
 """Typer applications: groups of commands, such as ``openenv traces``, and single commands that programs run."""
 
+import os
+import sys
+import traceback
 from collections.abc import Callable
 from typing import Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
+
+from openenv.core.exceptions import OpenEnvError
 
 _HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
 
-class GroupedCommand(TyperCommand):
+class ReportedErrors:
+    """Commands that end on an error with its message and status 1, in a terminal and in programs that run them."""
+
+    def main(self, *args: Any, standalone_mode: bool = True, **settings: Any) -> Any:
+        """Run the command.
+
+        Args:
+            args: As those of Typer's ``main``, which has the arguments first.
+            standalone_mode: Whether the process ends with the command's status; otherwise errors are raised.
+            settings: Further arguments of Typer's ``main``.
+        """
+        debugs = os.environ.get("OPENENV_DEBUG") == "1"  # now: a server sets it for itself
+        try:
+            return super().main(*args, standalone_mode=standalone_mode, **settings)  # type: ignore[misc]
+        except (OpenEnvError, OSError) as error:
+            if not standalone_mode:
+                raise
+            if debugs:
+                traceback.print_exception(error)
+            typer.echo(f"Error: {error}", err=True)
+            sys.exit(1)
+
+
+class GroupOfCommands(ReportedErrors, TyperGroup):
+    """A group of commands, such as ``openenv traces``."""
+
+
+class GroupedCommand(ReportedErrors, TyperCommand):
     """A command whose help lists the options that have a ``rich_help_panel`` under that heading."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -30,14 +62,18 @@ def _place_of_heading(heading: str) -> int:
     return {"Arguments": 0, "Options": 1}.get(heading, 2)
 
 
-def new_app(*, add_completion: bool = False, **settings: Any) -> typer.Typer:
+def new_app(
+    cls: type[GroupOfCommands] = GroupOfCommands, *, add_completion: bool = False, **settings: Any
+) -> typer.Typer:
     """Return an application that shows its help and its errors as plain text.
 
     Args:
+        cls: Class of its group of commands.
         add_completion: Whether it has the options that install completion in a shell.
         settings: Further arguments of the application.
     """
     return typer.Typer(
+        cls=cls,
         add_completion=add_completion,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,

@@ -1,9 +1,10 @@
 """Folders of new environments, written from the files under ``templates``."""
 
+import json
 import keyword
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import packages_distributions
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -11,6 +12,7 @@ from pathlib import Path
 from string import Template
 
 import typer
+import yaml
 
 from openenv._version import __version__
 from openenv.auto.names import class_prefix, environment_key
@@ -29,8 +31,13 @@ def check_name(name: str) -> None:
     Raises:
         typer.BadParameter: It can't be a package's name, or another module has it.
     """
+    if not name:
+        raise typer.BadParameter("The name cannot be empty: use letters, digits and _, such as my_env.")
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or keyword.iskeyword(name):
-        raise typer.BadParameter(f"{name!r} can't be a package's name: use letters, digits and _, such as my_env.")
+        raise typer.BadParameter(
+            f"{name!r} can't be a package's name, since it is not a valid Python identifier that begins with a letter: "
+            "use letters, digits and _, such as my_env."
+        )
     other = name if name.endswith("_env") else f"{name}_env"
     if name in TAKEN_NAMES:
         raise typer.BadParameter(f"{name!r} is the name of another module; try {other}.")
@@ -56,16 +63,39 @@ def common_values(name: str) -> dict[str, str]:
     """Return what stands for ``$name`` and its like in the files of every environment."""
     return {
         "name": name,
+        "manifest_name": yaml.safe_dump({"name": name}).strip(),  # in quotes where YAML reads another value, as of `on`
         "key": environment_key(name),
         "prefix": class_prefix(name),
         "title": name.replace("_", " ").strip().title(),
         "image": name.replace("_", "-"),
-        "openenv_version": __version__,
         "project_wheel": "",
+        "sources": "",
+        **requirement_values([f"openenv-core>={__version__}"]),
     }
 
 
-def write_files(source: Traversable, target: Path, values: Mapping[str, str]) -> None:
+def requirement_values(needed: Sequence[str]) -> dict[str, str]:
+    """Return what stands in the files of an environment that list what it needs.
+
+    Args:
+        needed: Its requirements, as pip takes them.
+    """
+    return {"dependencies": json.dumps(needed, ensure_ascii=False), "requirements": "\n".join(needed)}
+
+
+def write_environment(kinds: Sequence[str], folder: Path, values: Mapping[str, str]) -> None:
+    """Write the folder of an environment: the files that every one has, and those of its kinds.
+
+    Args:
+        kinds: Folders of templates; a later one's files stand for those of an earlier one.
+        folder: The folder to fill; made if it is not there.
+        values: What stands for the names in the templates.
+    """
+    for kind in ("common", *kinds):
+        _write_files(TEMPLATES / kind, folder, values)
+
+
+def _write_files(source: Traversable, target: Path, values: Mapping[str, str]) -> None:
     """Write the files of a folder of templates.
 
     Args:
@@ -76,14 +106,13 @@ def write_files(source: Traversable, target: Path, values: Mapping[str, str]) ->
     target.mkdir(parents=True, exist_ok=True)
     for entry in source.iterdir():
         if entry.is_dir():
-            write_files(entry, target / entry.name, values)
+            _write_files(entry, target / entry.name, values)
         elif entry.name.endswith(SUFFIX):
-            write_file(entry, target, values)
+            _write_file(entry, target, values)
 
 
-def write_file(template: Traversable, folder: Path, values: Mapping[str, str]) -> None:
+def _write_file(template: Traversable, folder: Path, values: Mapping[str, str]) -> None:
     """Write the file of a template into a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
     name = template.name.removesuffix(SUFFIX).replace(NAME_IN_PATHS, values["name"])
     content = Template(template.read_text(encoding="utf-8")).substitute(values)
     (folder / name).write_text(content, encoding="utf-8")

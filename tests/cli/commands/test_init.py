@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 import typer
-from tests.support.environment_folders import fresh_scaffold
+from tests.support.environment_folders import fresh_scaffold, write_files
 
+from openenv.auto.manifest import load_manifest
 from openenv.auto.package import EnvironmentPackage
 from openenv.cli.commands.init import init
 
@@ -98,6 +99,17 @@ def test_names_follow_from_the_environments(tmp_path: Path, name: str, prefix: s
     assert f'{key} = "{name}"' in (folder / "pyproject.toml").read_text()
 
 
+@pytest.mark.parametrize(
+    ("name", "line"), [("my_env", "name: my_env"), ("on", "name: 'on'"), ("null", "name: 'null'"), ("e1", "name: e1")]
+)
+def test_the_name_stands_in_the_manifest_as_it_is_unless_yaml_reads_another_value(
+    tmp_path: Path, name: str, line: str
+) -> None:
+    folder = fresh_scaffold(tmp_path, name)
+    assert line in (folder / "openenv.yaml").read_text().splitlines()
+    assert load_manifest(folder).name == name
+
+
 def test_the_output_folder_is_made(openenv_here: Any, tmp_path: Path) -> None:
     assert openenv_here("init", "my_env", "-o", tmp_path / "a" / "b").returncode == 0
     assert (tmp_path / "a" / "b" / "my_env" / "openenv.yaml").is_file()
@@ -105,7 +117,7 @@ def test_the_output_folder_is_made(openenv_here: Any, tmp_path: Path) -> None:
     assert openenv_here("init", "my_env", "--output-dir", tmp_path / "empty").returncode == 0
 
 
-@pytest.mark.parametrize("name", ["my-env", "2048", "my env", "", "class", "größe", "../my_env", "_env", "my_env\n"])
+@pytest.mark.parametrize("name", ["my-env", "2048", "my env", "class", "größe", "../my_env", "_env", "my_env\n"])
 def test_a_name_that_no_package_can_have_ends_with_2(openenv_here: Any, tmp_path: Path, name: str) -> None:
     ended = openenv_here("init", name)
     assert ended.returncode == 2
@@ -181,6 +193,38 @@ def test_installed_it_is_found_by_its_name_and_serves(tmp_path: Path) -> None:
         sys.executable, "-c", "import server.app; print(server.app.app.title)", cwd=folder, PYTHONPATH=str(site)
     )
     assert imported.stdout == "my_game_env\n", imported.stderr
+
+
+DATA = {"words.txt", "tables/deep/a.json", "server/levels/1.txt", "server/page.html", "games/chess.py", "Makefile"}
+NO_DATA = {
+    ".env",
+    "server/.secret",
+    ".venv/lib/x.py",
+    "outputs/logs/a.txt",
+    "runs/1/model.bin",
+    "server/__pycache__/x.pyc",
+}
+
+
+def test_a_wheel_has_the_files_that_an_author_adds(tmp_path: Path) -> None:
+    pytest.importorskip("setuptools", "77", reason="needs setuptools: pip install 'setuptools>=77'")
+    folder = fresh_scaffold(tmp_path, "my_game_env")
+    write_files(folder, dict.fromkeys(DATA | NO_DATA, "x = 1\n"))
+    site = tmp_path / "site"
+    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index")
+    for _ in range(2):  # the second time beside what the first has built
+        installed = run(*pip, "--no-compile", "--upgrade", "--target", site, folder, cwd=tmp_path)
+        assert installed.returncode == 0, installed.stderr
+    package = site / "my_game_env"
+    found = {path.relative_to(package).as_posix() for path in package.rglob("*") if path.is_file()}
+    code = {path for path in FILES if path.endswith(".py") and not path.startswith("tests/")}
+    assert found == DATA | code | {
+        "openenv.yaml",
+        "README.md",
+        "pyproject.toml",
+        "server/Dockerfile",
+        "server/requirements.txt",
+    }
 
 
 def test_it_passes_the_validation(openenv: Any, tmp_path: Path) -> None:

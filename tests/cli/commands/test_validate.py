@@ -201,7 +201,10 @@ class TestServers:
         assert "✗ health_endpoint" in ended.stdout
 
     def test_settings_that_contradict_each_other(self, openenv_here: Any, url: str) -> None:
-        for arguments, said in (((url, "--url", url), "got both"), ((url, "--local"), "--local checks a folder")):
+        for arguments, said in (
+            ((url, "--url", url), "Cannot combine"),
+            ((url, "--local"), "--local checks a folder"),
+        ):
             ended = openenv_here("validate", *arguments)
             assert ended.returncode == 1
             assert said in ended.stderr

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -12,9 +13,10 @@ from tests.support.servers import RunningServer
 
 import openenv.core.env_server
 from openenv import Action, Observation, State, tool
+from openenv.core.confinement import can_confine
 from openenv.core.env_server import mcp_environment
 from openenv.core.env_server.app import create_fastapi_app
-from openenv.core.env_server.execution.introspection import environment_method
+from openenv.core.env_server.execution.introspection import EnvironmentFactory, environment_method
 from openenv.core.env_server.execution.progress import progress_listener
 from openenv.core.env_server.mcp_environment import MCPEnvironment, get_server_tools
 from openenv.core.env_server.mcp_types import (
@@ -312,11 +314,31 @@ class TestCode:
         with pytest.raises(RuntimeError, match="nope x"):
             functions["fail"](why="x")
 
-    def test_code_does_not_run_in_the_server_unless_that_is_asked_for(self) -> None:
+    @pytest.mark.level("process")
+    @pytest.mark.skipif(not can_confine(), reason="this machine has no Landlock: a newer kernel brings it")
+    def test_a_program_without_a_server_has_a_confined_process_that_calls_the_tools_here(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("SOME_API_KEY", "not for the code")
         environment = Calculator()
+        assert environment.supports_code_mode
+        assert environment.execute_code("result = add(a=1) * 2").metadata == {"result": 6}
+        assert environment.execute_code("fail(why='y')").metadata["error"].endswith("nope y")
+        assert environment.execute_code("1 /").metadata["error"].startswith("Invalid syntax: ")
+        own = "import os; result = os.getpid(), 'SOME_API_KEY' in os.environ"
+        pid, has_secret = environment.execute_code(own).metadata["result"]
+        assert (pid != os.getpid(), has_secret) == (True, False)
+
+    def test_code_does_not_run_in_the_server_unless_that_is_asked_for(self) -> None:
+        environment = EnvironmentFactory(Calculator).make()
         assert not environment.supports_code_mode
         with pytest.raises(ConfigurationError, match="in this process, which is not confined, with all its rights"):
             environment.execute_code("result = 1")
+
+    def test_nor_in_a_program_where_no_process_can_be_confined(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("openenv.core.env_server.mcp_environment.can_confine", lambda: False)
+        with pytest.raises(ConfigurationError, match="confines it where the machine has Linux's Landlock"):
+            Calculator().execute_code("result = 1")
 
     def test_where_the_machine_is_the_sandbox(self) -> None:
         class Sandboxed(Calculator):

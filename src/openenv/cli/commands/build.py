@@ -5,10 +5,13 @@ from typing import Annotated
 
 import typer
 
+from openenv.auto.manifest import load_manifest
 from openenv.cli.groups import command_app
 from openenv.cli.key_values import read_variables
+from openenv.cli.views.image_start import start_image
 from openenv.images.builder import Build, BuiltImage, build_image
 from openenv.images.compose import COMPOSE_FILE, write_compose_file
+from openenv.images.health import START_TIMEOUT_S
 
 _MEBIBYTE = 2**20
 
@@ -57,6 +60,16 @@ Wheels = Annotated[
 ]
 Lock = Annotated[bool, typer.Option("--lock", help="Choose versions again, and write them to requirements.lock.")]
 Compose = Annotated[bool, typer.Option("--compose", help="Write a compose.yaml that starts the image.")]
+NoStart = Annotated[bool, typer.Option("--no-start", help="Do not start the image to check its health.")]
+StartTimeout = Annotated[
+    float,
+    typer.Option(
+        metavar="SECONDS",
+        min=1,
+        help=f"Until its server has to be healthy.  [default: {START_TIMEOUT_S:g}]",
+        show_default=False,
+    ),
+]
 
 
 def build(
@@ -70,8 +83,10 @@ def build(
     wheels: Wheels = None,
     lock: Lock = False,
     compose: Compose = False,
+    no_start: NoStart = False,
+    start_timeout: StartTimeout = START_TIMEOUT_S,
 ) -> None:
-    """Build an environment's image with Docker, and say how large it is."""
+    """Build an environment's image with Docker, start it to see that its server is healthy, and say how large it is."""
     image = build_image(
         Build(
             folder=env_path,
@@ -86,6 +101,8 @@ def build(
         )
     )
     _say(image)
+    if not no_start:
+        start_image(image, load_manifest(env_path), left_out_by="--no-start", timeout_s=start_timeout)
     if compose:
         _write_compose_file(env_path, image)
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from openenv.cli.groups import command_app
-from openenv.cli.scaffold import TEMPLATES, check_name, common_values, new_folder, write_files
+from openenv.cli.scaffold import check_name, common_values, new_folder, write_environment
 
 EMPTY_FOLDERS = ("outputs/logs", "outputs/evals")
 
@@ -40,7 +40,7 @@ def write_scaffold(env_name: str, folder: Path) -> None:
         env_name: Its name, a Python identifier.
         folder: The folder to fill; made if it is not there.
     """
-    write_files(TEMPLATES / "environment", folder, common_values(env_name))
+    write_environment(("environment",), folder, common_values(env_name))
     for name in EMPTY_FOLDERS:
         (folder / name).mkdir(parents=True)
 

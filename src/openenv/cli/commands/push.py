@@ -13,6 +13,7 @@ from openenv.cli.groups import command_app
 from openenv.cli.hub import is_interactive, show_progress_to_people_only
 from openenv.cli.key_values import read_secrets, read_variables
 from openenv.cli.options import Private, secret_option, variable_option
+from openenv.cli.views.image_start import start_image
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 from openenv.core.providers.spaces import space_url
 from openenv.core.providers.venv.wheel import is_from_index, pack_openenv
@@ -59,7 +60,9 @@ Hardware = Annotated[str | None, typer.Option("--hardware", "-H", help="What the
 Count = Annotated[int, typer.Option("--count", "-n", min=1, help="Spaces to push to, named NAME-1, NAME-2, ...")]
 EnvVar = Annotated[list[str] | None, variable_option("--env-var", "-e")]
 Secret = Annotated[list[str] | None, secret_option("--secret")]
-SkipValidation = Annotated[bool, typer.Option("--skip-validation", help="Look for tokens and keys only.")]
+SkipValidation = Annotated[
+    bool, typer.Option("--skip-validation", help="Look for tokens and keys only; start no image.")
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
 
 
@@ -120,7 +123,7 @@ def push(
         stage(folder, staged, look, read_patterns(exclude) if exclude else ())
         _check(staged, only_secrets=skip_validation)
         if registry is not None:
-            _push_image(staged, image_name(registry, manifest.name), dry_run)
+            _push_image(staged, image_name(registry, manifest.name), dry_run, with_start=not skip_validation)
             return
         _add_own_wheel(staged)
         variables = {**manifest.variables, **variables}
@@ -194,9 +197,11 @@ def _add_own_wheel(staged: Path) -> None:
         pack_openenv(staged / WHEELS)
 
 
-def _push_image(staged: Path, image: str, dry_run: bool) -> None:
+def _push_image(staged: Path, image: str, dry_run: bool, *, with_start: bool) -> None:
     if not dry_run:
         built = build_image(Build(folder=staged, tag=image, dockerfile=staged / ROOT_DOCKERFILE))
+        if with_start:
+            start_image(built, load_manifest(staged), left_out_by="--skip-validation")
         push_image(image)
         typer.echo(f"Pushed {image}, which is {built.id}")
         return

@@ -93,7 +93,9 @@ def validate(
 def _address(target: str | None, url: str | None, *, local: bool) -> str | None:
     """Return the address of the server that is to be checked; ``None`` for an environment."""
     if url is not None and target is not None:
-        raise ConfigurationError(f"Expected TARGET or --url, got both: {target} and {url}.")
+        raise ConfigurationError(
+            f"Cannot combine a local path argument with --url: got {target} and {url}; leave one out."
+        )
     address = url if target is None or not is_url(target) else target
     if address is not None and local:
         raise ConfigurationError(f"--local checks a folder, and {address} is a server's address; leave one out.")

@@ -6,14 +6,12 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+from openenv._version import __version__
+from openenv.cli import scaffold
 from openenv.cli.importers.projects import Kind, ProjectEnvironment
 from openenv.cli.importers.requirements import ProjectRequirements
-from openenv.cli.scaffold import TEMPLATES, common_values, write_file, write_files
 
 __all__ = ["write_environment"]
-
-# Files that are made as those of every environment.
-_COMMON = (".dockerignore", ".gitignore", "server/__init__.py", "server/app.py", "server/Dockerfile")
 
 # Folder of the project's wheel in wheels/. The Dockerfile installs it by its file: of a name, pip would choose the
 # highest version, which the index may have from another author.
@@ -52,18 +50,13 @@ def write_environment(
         environment: The environment that is played.
         requirements: What its project needs.
     """
-    values = {**common_values(name), **_values(folder, environment, requirements)}
-    write_files(TEMPLATES / "imported", folder, values)
-    write_files(TEMPLATES / f"imported_{environment.kind}", folder, values)
-    for path in _COMMON:
-        target = folder / path
-        write_file(TEMPLATES / "environment" / f"{path}.tmpl", target.parent, values)
+    values = {**scaffold.common_values(name), **_values(folder, environment, requirements)}
+    scaffold.write_environment(("imported", f"imported_{environment.kind}"), folder, values)
 
 
 def _values(folder: Path, environment: ProjectEnvironment, requirements: ProjectRequirements) -> dict[str, str]:
     library = _LIBRARIES[environment.kind]
-    version = common_values("any")["openenv_version"]
-    needed = [f"{library.requirement}>={version}", *requirements.lines]
+    needed = [f"{library.requirement}>={__version__}", *requirements.lines]
     default = f"An environment of {library.title}: {environment.reference}."
     description = environment.description if environment.description.isprintable() else ""
     return {
@@ -73,8 +66,7 @@ def _values(folder: Path, environment: ProjectEnvironment, requirements: Project
         "library": library.title,
         "description": _quoted(description or default),
         "plain_description": description or default,
-        "dependencies": _quoted(needed),
-        "requirements": "\n".join(needed),
+        **scaffold.requirement_values(needed),
         "sources": _sources(folder, requirements),
         "project_path": _project_path(folder, requirements),
         "project_wheel": f" {_WHEEL_FOLDER}/*.whl" if requirements.distribution else "",

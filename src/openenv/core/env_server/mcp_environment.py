@@ -12,7 +12,8 @@ from typing import Any, ClassVar, TypeVar
 
 from mcp import McpError
 
-from openenv.core.confinement import is_confined
+from openenv.core.confinement import MISSING, can_confine, is_confined
+from openenv.core.confinement.execution import run_code, run_confined
 from openenv.core.env_server.interfaces import Environment, Transform
 from openenv.core.env_server.tools import MethodTool, call_tool, class_tools
 from openenv.core.exceptions import ConfigurationError
@@ -27,7 +28,7 @@ from openenv.core.wire.mcp_types import (
     ToolError,
     ToolErrorType,
 )
-from openenv.core.wire.redaction import message_of, redact
+from openenv.core.wire.redaction import redact
 from openenv.core.wire.types import Action as Action
 from openenv.core.wire.types import Observation, ServerMode, State
 
@@ -49,11 +50,12 @@ VALID_MODES = frozenset(mode.value for mode in ServerMode)
 """Modes that a tool can be limited to."""
 
 _UNCONFINED = (
-    "execute_code would run a model's code in this process, which is not confined, with all its rights. A server that "
-    "is open to its own machine alone (on 127.0.0.1, without OPENENV_TOKEN) confines each session of {name}, if it is "
-    "served as a class, or by a function that is annotated to return it; the server's log says why it did not. Or run "
-    "the code in a sandbox that you have, with get_callables() at its border; or, on a machine that is itself the "
-    'sandbox, as a container is, set {name}.CODE_SANDBOX = "none".'
+    "execute_code would run a model's code in this process, which is not confined, with all its rights. A program "
+    "without a server confines it where the machine has {missing}. A server that is open to its own machine alone (on "
+    "127.0.0.1, without OPENENV_TOKEN) confines each session of {name}, if it is served as a class, or by a function "
+    "that is annotated to return it; the server's log says why it did not. Or run the code in a sandbox that you have, "
+    "with get_callables() at its border; or, on a machine that is itself the sandbox, as a container is, set "
+    '{name}.CODE_SANDBOX = "none".'
 )
 _TIMED_OUT = 408  # code of the timeout error of MCP's client library
 
@@ -100,9 +102,13 @@ class MCPEnvironment(Environment[CallToolAction, CallToolObservation, State]):
     OFFERS_TOOLS: ClassVar[bool] = True
 
     CODE_SANDBOX: ClassVar[str | None] = None
-    """Where ``execute_code`` runs code. By default, in a confined process of the session's own, which a server starts
-    for classes whose methods call it; ``"process"`` says so for a class that calls it elsewhere. ``"none"`` is in any
-    process, with all its rights: only for a machine that is itself the sandbox."""
+    """Where ``execute_code`` runs code. By default, in a confined process: in a program without a server, one for each
+    call; on a server, the session's own, which it starts for classes whose methods call it; ``"process"`` says so for a
+    class that calls it elsewhere. ``"none"`` is in any process, with all its rights: only for a machine that is itself
+    the sandbox."""
+
+    is_served: bool = False
+    """True on the instances of servers, which decide where code runs; ``EnvironmentFactory`` sets it."""
 
     def __init__(self, mcp_server: "FastMCP[Any]", transform: Transform[Any] | None = None) -> None:
         super().__init__(transform)
@@ -196,7 +202,7 @@ class MCPEnvironment(Environment[CallToolAction, CallToolObservation, State]):
     @property
     def supports_code_mode(self) -> bool:
         """Whether ``execute_code`` runs code."""
-        return self.CODE_SANDBOX == "none" or is_confined()
+        return self.CODE_SANDBOX == "none" or is_confined() or (not self.is_served and can_confine())
 
     def get_callables(self) -> dict[str, Callable[..., Any]]:
         """Return the tools as functions by name; each takes keyword arguments and returns the tool's value."""
@@ -210,17 +216,16 @@ class MCPEnvironment(Environment[CallToolAction, CallToolObservation, State]):
             code: The code. Its variable ``result`` becomes the metadata's ``result``, an exception the ``error``.
 
         Raises:
-            ConfigurationError: This process is not confined, and ``CODE_SANDBOX`` is not ``"none"``.
+            ConfigurationError: No confined process can be had, and ``CODE_SANDBOX`` is not ``"none"``.
         """
         if not self.supports_code_mode:
-            raise ConfigurationError(_UNCONFINED.format(name=type(self).__name__))
-        names: dict[str, Any] = dict(self.get_callables())
-        try:
-            exec(code, names)  # noqa: S102  # in a confined process, or where the author has allowed it
-        except Exception as error:  # noqa: BLE001  # whatever the code raises is what came of it
-            invalid = "Invalid syntax: " if isinstance(error, SyntaxError) else ""
-            return Observation(metadata={"error": redact(invalid + message_of(error))})
-        return Observation(metadata={"result": names.get("result")})
+            raise ConfigurationError(_UNCONFINED.format(name=type(self).__name__, missing=MISSING))
+        functions = self.get_callables()
+        runs_here = self.CODE_SANDBOX == "none" or is_confined()
+        outcome = run_code(code, dict(functions)) if runs_here else run_confined(code, functions)
+        if "error" in outcome:
+            outcome = {"error": redact(outcome["error"])}
+        return Observation(metadata=outcome)
 
     def close(self) -> None:
         """Release the server."""

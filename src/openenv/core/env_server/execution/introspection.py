@@ -103,7 +103,10 @@ class EnvironmentFactory:
 
     def make(self) -> Any:
         """Create an environment, or return the shared one."""
-        return self.source() if self.shared is None else self.shared
+        made = self.source() if self.shared is None else self.shared
+        if getattr(type(made), "CODE_SANDBOX", "none") != "none":
+            made.is_served = True  # which has MCPEnvironment.execute_code leave it to the server where code runs
+        return made
 
     def learn_class(self) -> type:
         """Return the environment's class; create (and close) an instance if only that shows the class."""
