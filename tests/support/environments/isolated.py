@@ -211,6 +211,27 @@ class AsyncIsolated(Isolated):
         return super().step(action)
 
 
+class LastingIsolated(Isolated):
+    """Holds a step until another session of its process releases it, and notes when it ends and when it is closed."""
+
+    noted: ClassVar[list[str]] = []
+    released: ClassVar[asyncio.Event | None] = None
+
+    async def step(self, action: Do) -> Any:
+        released = type(self).released = type(self).released or asyncio.Event()
+        match action.what:
+            case "last":
+                self.noted.append("begins")
+                await released.wait()
+                self.noted.append("ends")
+            case "release":
+                released.set()
+        return Shown(value=list(self.noted))
+
+    def close(self) -> None:
+        self.noted.append("close")
+
+
 class SingleThreadIsolated(Isolated):
     """Every instance of a process in one thread."""
 

@@ -1,7 +1,8 @@
 """Requests that a session handles: what the author's own models raise stays with the session."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any
 
@@ -15,14 +16,23 @@ from tests.support.environments.common import (
     Total,
 )
 
+from openenv.core.env_server.execution.executors import ThreadExecutor
 from openenv.core.env_server.execution.introspection import EnvironmentFactory
 from openenv.core.env_server.execution.runner import finished
+from openenv.core.env_server.execution.snapshots import Snapshot
+from openenv.core.env_server.history.entries import Checkpoint
 from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.env_server.sessions.session import Session
 from openenv.core.env_server.settings import ServerConfig
 from openenv.core.env_server.types import State
 from openenv.core.environment_types import EnvironmentTypes
-from openenv.core.exceptions import EnvironmentFailedError, IllegalActionError, InvalidRequestError, ResetNeededError
+from openenv.core.exceptions import (
+    EnvironmentFailedError,
+    IllegalActionError,
+    InvalidRequestError,
+    ResetNeededError,
+    SessionNotFoundError,
+)
 from openenv.core.wire.actions import action_model
 from openenv.core.wire.arrays import nested
 from openenv.core.wire.mcp_types import ListToolsAction, ListToolsObservation
@@ -85,10 +95,65 @@ class ThreadedListingEnvironment(ListingEnvironment):
     BLOCKING = True
 
 
-async def session_of(environment: Callable[[], Any], action: type[Add] = Add) -> Session:
+class Hold:
+    """Holds calls of an environment between their beginning and their end."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+        self.released = asyncio.Event()
+        self.noted: list[str] = []
+
+
+class LastingEnvironment(AsyncCounterEnvironment):
+    """Notes when its calls begin and end, in between which the test holds them."""
+
+    BLOCKING = False
+
+    def __init__(self, hold: Hold) -> None:
+        super().__init__()
+        self._hold = hold
+
+    async def reset(self, seed: int | None = None, episode_id: str | None = None) -> Total:
+        await self.last("reset")
+        return await super().reset(seed, episode_id)
+
+    async def step(self, action: Add) -> Total:
+        await self.last("step")
+        return await super().step(action)
+
+    async def get_metadata(self) -> Any:
+        await self.last("metadata")
+        return {}
+
+    async def snapshot(self) -> Any:
+        await self.last("snapshot")
+        return {}
+
+    async def restore(self, snapshot: Any) -> None:
+        await self.last("restore")
+
+    async def last(self, call: str) -> None:
+        self._hold.noted.append(f"{call} begins")
+        self._hold.begun.set()
+        await self._hold.released.wait()
+        self._hold.noted.append(f"{call} ends")
+
+    def close(self) -> None:
+        self._hold.noted.append("close")
+
+
+class PlainLastingEnvironment(LastingEnvironment):
+    """Returns something to await from a plain step."""
+
+    def step(self, action: Add) -> Any:
+        return super().step(action)
+
+
+async def session_of(environment: Callable[[], Any], action: type[Add] = Add, *, is_reset: bool = True) -> Session:
     factory = EnvironmentFactory(environment)
     session = await SessionManager(factory, EnvironmentTypes(action, Total, State), ServerConfig()).open()
-    await answer(session, "reset", {})
+    if is_reset:
+        await answer(session, "reset", {})
     return session
 
 
@@ -149,6 +214,58 @@ class TestHandle:
         await stepping
         assert '"step_count":1' in await reading
         await session.close()
+
+
+class TestClose:
+    @pytest.mark.parametrize("environment", [LastingEnvironment, PlainLastingEnvironment])
+    @pytest.mark.parametrize("call", ["reset", "step", "metadata", "snapshot", "restore"])
+    async def test_the_environment_closes_after_its_call_under_way(
+        self, environment: type[LastingEnvironment], call: str
+    ) -> None:
+        hold = Hold()
+        session = await session_of(partial(environment, hold), is_reset=False)
+        calls: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {
+            "reset": partial(session.reset, {}),
+            "step": partial(session.step, {"amount": 1}),
+            "metadata": session.metadata,
+            "snapshot": session.checkpoint,
+            "restore": partial(session.restore, Checkpoint(Snapshot.of({}), session.episode.position)),
+        }
+        if call == "step":
+            hold.released.set()
+            await session.reset({})
+            hold.released.clear()
+            hold.begun.clear()
+            hold.noted.clear()
+        calling = asyncio.create_task(calls[call]())
+        await hold.begun.wait()
+        closing = asyncio.create_task(session.close())
+        for _ in range(5):  # more than the closing needs to reach the environment
+            await asyncio.sleep(0)
+        assert session.closed
+        hold.released.set()
+        await asyncio.gather(calling, closing)
+        assert hold.noted == [f"{call} begins", f"{call} ends", "close"]
+
+    async def test_requests_of_a_closed_session_reach_no_environment(self) -> None:
+        threads = set(threading.enumerate())
+        session = await session_of(ThreadedCounterEnvironment)
+        checkpoint = Checkpoint(Snapshot.of({}), session.episode.position)
+        await session.close()
+        for call in (
+            session.metadata(),
+            session.tasks("list_splits"),
+            session.checkpoint(),
+            session.restore(checkpoint),
+            session.copy_environment(ThreadExecutor("copy"), "copy"),
+            session.render(),
+            session.begin({}),
+        ):
+            with pytest.raises(SessionNotFoundError, match="has ended"):
+                await call
+        for thread in set(threading.enumerate()) - threads:  # the environment's, which ends
+            thread.join(60)
+        assert set(threading.enumerate()) <= threads
 
 
 class TestWithoutACoroutine:

@@ -58,10 +58,17 @@ class ThreadExecutor(Executor):
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._calls: SimpleQueue[_Call | None] | None = None
+        self._calls: SimpleQueue[_Call | None] | None = None  # while the thread runs
+        self._is_closed = False
 
     def run(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Awaitable[Any]:
-        """Call the function in the thread, after the calls submitted before."""
+        """Call the function in the thread, after the calls submitted before.
+
+        Raises:
+            RuntimeError: The executor is closed.
+        """
+        if self._is_closed:  # a thread that started now would never end
+            raise RuntimeError(f"Expected no call of the environment in {self._name!r}: its thread has ended.")
         if self._calls is None:
             self._calls = SimpleQueue()
             Thread(target=_work, args=(self._calls,), name=self._name, daemon=True).start()
@@ -70,7 +77,11 @@ class ThreadExecutor(Executor):
         return call.answer
 
     def close(self) -> None:
-        """End the thread once its calls are done. A further call would start another thread."""
+        """End the thread once its calls are done."""
+        self._is_closed = True
+        self._end_thread()
+
+    def _end_thread(self) -> None:
         if self._calls is not None:
             self._calls.put(None)
             self._calls = None
@@ -83,8 +94,8 @@ class SharedThreadExecutor(ThreadExecutor):
         """Do nothing: other sessions still use the thread."""
 
     def shut_down(self) -> None:
-        """End the thread once its calls are done, when the server ends."""
-        super().close()
+        """End the thread once its calls are done, when the server ends; a server that starts again has another."""
+        self._end_thread()
 
 
 def executor_for(environment_class: type | None, name: str) -> Executor:
