@@ -22,6 +22,7 @@ from tests.support.environments.common import Do, Shown
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import EnvironmentMetadata, State
 from openenv.core.exceptions import EnvironmentTimeoutError, IllegalActionError, InvalidRequestError, RequestError
+from openenv.core.telemetry import is_on
 
 logger = logging.getLogger(__name__)
 
@@ -230,6 +231,30 @@ class LastingIsolated(Isolated):
 
     def close(self) -> None:
         self.noted.append("close")
+
+
+class TracedIsolated(Isolated):
+    """Shows whether spans are made in its step, and the span that they are below."""
+
+    def step(self, action: Do) -> Any:
+        from opentelemetry.trace import get_current_span
+
+        above = get_current_span().get_span_context()
+        return Shown(value=[is_on(), f"{above.trace_id:032x}", f"{above.span_id:016x}"])
+
+
+class InlineTracedIsolated(TracedIsolated):
+    """Does so on its process's loop."""
+
+    BLOCKING = False
+
+
+class AsyncTracedIsolated(TracedIsolated):
+    """Does so in a coroutine."""
+
+    async def step(self, action: Do) -> Any:
+        await asyncio.sleep(0)
+        return super().step(action)
 
 
 class SingleThreadIsolated(Isolated):

@@ -121,16 +121,15 @@ class LastingEnvironment(AsyncCounterEnvironment):
         await self.last("step")
         return await super().step(action)
 
-    async def get_metadata(self) -> Any:
-        await self.last("metadata")
-        return {}
+    def get_metadata(self) -> Any:
+        return self.last("metadata")
 
     async def snapshot(self) -> Any:
         await self.last("snapshot")
         return {}
 
-    async def restore(self, snapshot: Any) -> None:
-        await self.last("restore")
+    def restore(self, snapshot: Any) -> Any:
+        return self.last("restore")
 
     async def last(self, call: str) -> None:
         self._hold.noted.append(f"{call} begins")

@@ -9,12 +9,14 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import nullcontext
 from queue import SimpleQueue
 from threading import Thread
 from types import CoroutineType
 from typing import Any
 
 from openenv.core.env_server.execution.introspection import EnvironmentFactory
+from openenv.core.telemetry import SpanContext
 
 logger = logging.getLogger(__name__)
 
@@ -126,7 +128,7 @@ def _work(calls: "SimpleQueue[_Call | None]") -> None:
 class _Call:
     """Call that waits or runs in a thread."""
 
-    __slots__ = ("_args", "_function", "_kwargs", "_loop", "answer")
+    __slots__ = ("_args", "_function", "_kwargs", "_loop", "_spans", "answer")
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]
@@ -136,13 +138,15 @@ class _Call:
         self._function = function
         self._args = args
         self._kwargs = kwargs
+        self._spans = SpanContext.current()
 
     def run(self) -> None:
         if self.answer.done():  # cancelled while it waited behind another call
             return
         result, error = None, None
         try:
-            result = self._function(*self._args, **self._kwargs)
+            with nullcontext() if self._spans is None else self._spans.attached():
+                result = self._function(*self._args, **self._kwargs)
         except BaseException as raised:  # noqa: BLE001  # every exception belongs to the awaiting side
             error = Raised(raised)
         try:
