@@ -5,6 +5,7 @@
 
 import asyncio
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from urllib.parse import urlsplit
 from weakref import finalize
 
 from openenv.core.background_loop import background_loop
+from openenv.core.documents import DocumentError, parse_json
 from openenv.core.telemetry import CHAT, anthropic_answer, chat_request, genai_span, openai_answer
 from openenv.core.wire.redaction import remember_secret
 
@@ -39,7 +41,7 @@ _AT_ONCE = 256
 _NO_KEY = "not-needed"
 # Beginnings of the names of OpenAI's models that reason: their limit of tokens has another name, and they have no
 # temperature.
-_REASONING_MODELS = ("gpt-5", "gpt-5-mini", "gpt-5-nano", "o1", "o3", "o4-mini")
+_REASONING_MODELS = re.compile(r"o\d|gpt-(?:[5-9]|\d\d)")
 
 
 @dataclass
@@ -49,12 +51,32 @@ class ToolCall:
     Attributes:
         id: Id of the call, which the result has to name.
         name: Name of the tool.
-        args: Arguments by name.
+        args: Arguments by name; empty where the model wrote no JSON object.
+        invalid_args: What the model wrote, where it is no JSON object.
     """
 
     id: str
     name: str
     args: dict[str, Any]
+    invalid_args: str | None = None
+
+    @classmethod
+    def read(cls, id: str, name: str, arguments: Any) -> Self:  # noqa: A002  # as the attribute
+        """Make the call of a model's answer.
+
+        Args:
+            id: As above.
+            name: As above.
+            arguments: Arguments as the server sends them: an object, or its JSON.
+
+        Example:
+            >>> ToolCall.read("1", "add", '{"a": ')
+            ToolCall(id='1', name='add', args={}, invalid_args='{"a": ')
+        """
+        found = parsed_arguments(arguments) if isinstance(arguments, str | None) else arguments
+        if isinstance(found, dict):
+            return cls(id, name, found)
+        return cls(id, name, {}, arguments if isinstance(arguments, str) else json.dumps(arguments))
 
 
 @dataclass(frozen=True)
@@ -244,8 +266,7 @@ class OpenAIClient(LLMClient):
             found.update(openai_answer(response))
         message = response.choices[0].message
         calls = [
-            ToolCall(call.id, call.function.name, json.loads(call.function.arguments))
-            for call in message.tool_calls or []
+            ToolCall.read(call.id, call.function.name, call.function.arguments) for call in message.tool_calls or []
         ]
         return LLMResponse(message.content or "", calls, _usage(response, "prompt_tokens", "completion_tokens"))
 
@@ -342,7 +363,8 @@ class AnthropicClient(LLMClient):
             response = await self._requests.send(request)
             found.update(anthropic_answer(response))
         text = "".join(block.text for block in response.content if block.type == "text")
-        calls = [ToolCall(block.id, block.name, block.input) for block in response.content if block.type == "tool_use"]
+        blocks = [block for block in response.content if block.type == "tool_use"]
+        calls = [ToolCall.read(block.id, block.name, block.input) for block in blocks]
         return LLMResponse(text, calls, _usage(response, "input_tokens", "output_tokens"))
 
 
@@ -371,12 +393,24 @@ def create_llm_client(
     options: dict[str, Any] = {"system_prompt": system_prompt, "temperature": temperature, "max_tokens": max_tokens}
     match provider.lower():
         case "openai":
-            if any(model == name or model.startswith(f"{name}-") for name in _REASONING_MODELS):
+            if _REASONING_MODELS.match(model):
                 options["use_max_completion_tokens"] = True
             return OpenAIClient("https://api.openai.com", 443, model, api_key=api_key, **options)
         case "anthropic":
             return AnthropicClient("https://api.anthropic.com", 443, model, api_key=api_key, **options)
     raise ValueError(f"Unsupported provider: {provider!r}; expected 'openai' or 'anthropic'.")
+
+
+def parsed_arguments(text: str | None) -> Any:
+    """Return the arguments of a tool call that a model wrote; the text itself where it is no JSON.
+
+    Args:
+        text: The text. Servers send an empty one, or none, for a tool without parameters.
+    """
+    try:
+        return parse_json(text or "{}")
+    except DocumentError:
+        return text
 
 
 def _with_port(endpoint: str, port: int | None) -> str:

@@ -113,6 +113,19 @@ def test_a_model_that_calls_what_is_not_there_reads_so_and_goes_on(open_session:
     assert rollout.done
 
 
+def test_a_model_whose_arguments_are_no_object_reads_so_and_goes_on(open_session: OpenSession) -> None:
+    class Careless(ScriptedModel):
+        def _call(self, turn: int, move: int | str) -> ToolCall:
+            return ToolCall.read(f"{turn}", "add", move) if isinstance(move, str) else super()._call(turn, move)
+
+    rollout = play(open_session(), Careless(['{"amount": '], ["[1]"], [10]))
+    assert rollout.done
+    assert tool_messages(rollout)[:2] == [
+        "Expected the arguments as a JSON object, got '{\"amount\": '",
+        "Expected the arguments as a JSON object, got '[1]'",
+    ]
+
+
 def test_a_model_whose_call_is_rejected_reads_so_and_goes_on(open_session: OpenSession) -> None:
     rollout = play(open_session(), ScriptedModel([-1], [10]))
     assert "Expected a positive amount, got -1." in tool_messages(rollout)[0]

@@ -184,6 +184,8 @@ class _Rollout:
     def _call(self, call: ToolCall) -> ToolResult:
         if call.name not in self._names:
             return ToolResult(error=f"There is no tool {call.name!r}. Tools: {', '.join(self._names)}")
+        if call.invalid_args is not None:
+            return ToolResult(error=f"Expected the arguments as a JSON object, got {call.invalid_args!r:.200}")
         try:
             return self._session.call_tool(call.name, dict(call.args))
         except _MODELS_DOING as error:

@@ -18,12 +18,12 @@ from openai import APIConnectionError, APIStatusError, AsyncOpenAI, BadRequestEr
 from openenv.adapters.text import ActionText, observation_text
 from openenv.core.client.blocking import background_loop
 from openenv.core.client_types import StepResult
-from openenv.core.documents import DocumentError, parse_json
 from openenv.core.exceptions import (
     ConfigurationError,
     ConnectionFailedError,
     OpenEnvError,
 )
+from openenv.core.llm_client import parsed_arguments
 from openenv.core.telemetry import (
     CHAT,
     ERROR,
@@ -415,7 +415,7 @@ class _ToolConversation(_Conversation):
 
     def _read(self, message: "ChatCompletionMessage") -> list[Move]:
         calls = [call for call in message.tool_calls or [] if call.type == "function"]
-        read = [(call.id, call.function.name, _arguments(call.function.arguments)) for call in calls]
+        read = [(call.id, call.function.name, parsed_arguments(call.function.arguments)) for call in calls]
         said: Message = {"role": "assistant", "content": message.content or ""}
         if read:
             said["tool_calls"] = [
@@ -531,14 +531,6 @@ def _usage_of(completion: "ChatCompletion") -> Usage:
     cost = (usage.model_extra or {}).get("cost")  # no field of OpenAI's; OpenRouter and LiteLLM have it
     known = float(cost) if isinstance(cost, int | float) else None
     return Usage(usage.prompt_tokens or 0, usage.completion_tokens or 0, known, completion.model)
-
-
-def _arguments(text: str | None) -> Any:
-    """Return a call's arguments; as they came where they are no JSON."""
-    try:
-        return parse_json(text or "{}")
-    except DocumentError:
-        return text
 
 
 def _as_object(arguments: Any) -> Mapping[str, Any]:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from openenv.core.env_server.history import Journal, JournalRecord
-from openenv.core.env_server.history.record import MemoryRecord
+from openenv.core.env_server.history.record import MemoryRecord, RecordMemory
 from openenv.core.env_server.history.rows import JournalRow
 from openenv.core.env_server.metrics import Ending
 from openenv.core.env_server.resumption.fork import Fork
@@ -57,6 +57,7 @@ class ResumableSessions:
         self._sessions = sessions
         self._max_message_bytes = max_message_bytes
         self.journal = journal
+        self._record_memory = RecordMemory()
         self._environment: str | None = None
         self._recovery = None if journal is None else Recovery(journal, sessions, self._describe)
         self._recovering: dict[str, asyncio.Task[ResumableSession]] = {}
@@ -248,12 +249,12 @@ class ResumableSessions:
     async def _new_record(self, session: Session, token: str) -> MemoryRecord | JournalRecord:
         """Create the record of a new session: in the journal or, if that can't be opened, in memory."""
         if self.journal is None:
-            return MemoryRecord()
+            return MemoryRecord(self._record_memory)
         try:
             await self.journal.start()
             return self.journal.add(session.id, token, await self._describe(session))
         except JournalError:  # logged by the journal
-            return MemoryRecord(recoverable=False)
+            return MemoryRecord(self._record_memory, recoverable=False)
         except BaseException:
             self._sessions.close(session, Ending.FAILED)
             raise
@@ -268,7 +269,7 @@ class ResumableSessions:
         self, original: ResumableSession, session_id: str, token: str, last_id: int
     ) -> MemoryRecord | JournalRecord:
         if isinstance(original.record, MemoryRecord):
-            return MemoryRecord(original.record)
+            return MemoryRecord(self._record_memory, original.record)
         assert self.journal is not None
         assert self._environment is not None
         record = self.journal.add_child(
