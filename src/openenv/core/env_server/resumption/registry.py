@@ -18,6 +18,7 @@ from openenv.core.env_server.metrics import Ending
 from openenv.core.env_server.resumption.fork import Fork
 from openenv.core.env_server.resumption.recovery import Recovery, describe_environment, failure_of
 from openenv.core.env_server.resumption.resumable_session import ResumableSession, SessionConnection
+from openenv.core.env_server.sessions.about import About
 from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.env_server.sessions.session import Session
 from openenv.core.env_server.sessions.state import Phase
@@ -58,6 +59,7 @@ class ResumableSessions:
         self._max_message_bytes = max_message_bytes
         self.journal = journal
         self._record_memory = RecordMemory()
+        self._about = About(sessions, sessions.factory.name)
         self._environment: str | None = None
         self._recovery = None if journal is None else Recovery(journal, sessions, self._describe)
         self._recovering: dict[str, asyncio.Task[ResumableSession]] = {}
@@ -296,7 +298,7 @@ class ResumableSessions:
     async def _describe(self, session: Session) -> str:
         """Return the description of the environment, from the first session."""
         if self._environment is None:
-            self._environment = await describe_environment(session)
+            self._environment = await describe_environment(session, self._about.manifest)
         return self._environment
 
     async def _live(self, session_id: str, token: str, answered: int) -> ResumableSession | None:
