@@ -484,7 +484,8 @@ class TestLost:
 
     @pytest.mark.level("socket")
     def test_another_version(self, reason: Callable[..., str]) -> None:
-        assert "now has Renamed (name Walk, version 2.0.0; openenv.yaml: none), and had ThreadedWalk (name Thr" in reason(Renamed)
+        said = reason(Renamed)
+        assert "now has Renamed (name Walk, version 2.0.0; openenv.yaml: none), and had ThreadedWalk (name Thr" in said
 
     @pytest.mark.parametrize("says", ["", "def get_metadata(self): return {'name': 'mine', 'version': '1.2'}"])
     @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, field_validator
+from pydantic import BaseModel, PrivateAttr, field_serializer, field_validator
 from tests.support.environments.common import (
     Add,
     AsyncCounterEnvironment,
@@ -24,7 +24,7 @@ from openenv.core.env_server.history.entries import Checkpoint
 from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.env_server.sessions.session import Session
 from openenv.core.env_server.settings import ServerConfig
-from openenv.core.env_server.types import State
+from openenv.core.env_server.types import Observation, State
 from openenv.core.environment_types import EnvironmentTypes
 from openenv.core.exceptions import (
     EnvironmentFailedError,
@@ -93,6 +93,10 @@ class HeldEnvironment(AsyncCounterEnvironment):
 
 class ThreadedListingEnvironment(ListingEnvironment):
     BLOCKING = True
+
+
+class Anything(Observation):
+    value: Any = None
 
 
 class Hold:
@@ -294,6 +298,94 @@ class TestWithoutACoroutine:
             with pytest.raises(error):
                 await later
         await session.close()
+
+
+class Telling(Total):
+    """Tells in which thread it is written, to what it was made with."""
+
+    text: str = ""
+    _written_in: list[int] = PrivateAttr()
+
+    @field_serializer("text")
+    def write(self, text: str) -> str:
+        self._written_in.append(threading.get_ident())
+        return text
+
+
+class TellingState(State):
+    text: str = ""
+    _written_in: list[int] = PrivateAttr()
+
+    @field_serializer("text")
+    def write(self, text: str) -> str:
+        self._written_in.append(threading.get_ident())
+        return text
+
+
+class TellingEnvironment(ThreadedCounterEnvironment):
+    """Returns long observations and states, unless the amount is 1."""
+
+    def __init__(self, written_in: list[int]) -> None:
+        super().__init__()
+        self._written_in = written_in
+        self._text = ""
+
+    def reset(self, seed: int | None = None, episode_id: str | None = None) -> Telling:
+        self._counter.begin()
+        return self.observation("x" * (seed or 0))
+
+    def step(self, action: Add) -> Telling:
+        return self.observation("" if action.amount == 1 else "x" * 2_000_000)
+
+    def observation(self, text: str) -> Telling:
+        self._text = text
+        told = Telling(total=0, text=text)
+        told._written_in = self._written_in
+        return told
+
+    @property
+    def state(self) -> State:
+        told = TellingState(text=self._text)
+        told._written_in = self._written_in
+        return told
+
+
+class AsyncTellingEnvironment(TellingEnvironment):
+    async def step(self, action: Add) -> Telling:  # type: ignore[override]
+        return super().step(action)
+
+
+@pytest.mark.level("files")
+@pytest.mark.parametrize("environment", [TellingEnvironment, AsyncTellingEnvironment])
+async def test_a_long_answer_is_written_in_a_thread_while_the_event_loop_goes_on(environment: type) -> None:
+    written_in: list[int] = []
+    session, here = await session_of(partial(environment, written_in)), threading.get_ident()
+    for kind, data, is_aside in (
+        ("reset", {"seed": 2_000_000}, True),
+        ("state", {}, True),
+        ("step", {"amount": 1}, False),
+        ("state", {}, False),
+        ("step", {"amount": 2}, True),
+    ):
+        written_in.clear()
+        text = await answer(session, kind, data)
+        assert len(text) > 2_000_000 * is_aside
+        assert len(written_in) == 1
+        assert (written_in[0] != here) is is_aside, kind
+    assert session.episode.step_count == 2
+    await session.close()
+
+
+async def test_a_long_answer_that_can_t_be_written_is_an_error_after_the_step() -> None:
+    class Unsendable(ThreadedCounterEnvironment):
+        def step(self, action: Add) -> Any:
+            return Anything(value=["x" * 2_000_000, object()])
+
+    session = await session_of(Unsendable)
+    with pytest.raises(EnvironmentFailedError, match=r"cannot be sent as JSON: Anything\.value\.1"):
+        await answer(session, "step", {"amount": 1})
+    assert session.episode.step_count == 1
+    await session.close()
 
 
 @pytest.mark.parametrize("environment", [ListingEnvironment, ThreadedListingEnvironment])

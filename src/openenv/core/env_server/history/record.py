@@ -40,6 +40,8 @@ _UNCHANGEABLE = frozenset((str, int, float, bool, type(None)))
 # Limits of the memory of a session without a journal: requests, and bytes of their data.
 _MOST_REQUESTS = 1024
 _MOST_BYTES = 1024 * 1024
+# Characters of an answer up to which it is kept as a hash: of a longer one, the hash takes milliseconds.
+_LONGEST_ANSWER = 8 * 1024 * 1024
 # The same of all sessions of a process.
 _MOST_BYTES_IN_ALL = 128 * 1024 * 1024
 # Bytes that Python needs for a request on record beside its data.
@@ -150,6 +152,9 @@ class MemoryRecord:
             self._seeded = names_seed(request)
         if self._overflowed or self._ended:
             return
+        if len(answer) > _LONGEST_ANSWER and not failed:
+            self._overflow()
+            return
         kept = portable(answer) if failed or request.type == _MCP else hash(answer)
         kind, data = (request.type, data_sent) if isinstance(data_sent, bytes) else (LOST, b"{}")
         size = _BYTES_OF_REQUEST + len(data) + (len(kept) if isinstance(kept, str) else 0)
@@ -157,8 +162,7 @@ class MemoryRecord:
         self.memory.used += size
         is_full = self._bytes > _MOST_BYTES or self.memory.used > _MOST_BYTES_IN_ALL
         if is_full or len(self._requests) == _MOST_REQUESTS:
-            self._forget()
-            self._overflowed = True
+            self._overflow()
             return
         self._requests.append((kind, data, request.id, request.session, kept, failed))
 
@@ -174,8 +178,8 @@ class MemoryRecord:
         if self._overflowed:
             raise SessionLostError(
                 f"more than {_MOST_REQUESTS} requests, or {_MOST_BYTES} bytes of them, came since the reset that it "
-                f"would have to be replayed from, or the server had {_MOST_BYTES_IN_ALL} bytes of all sessions; a "
-                "server with a journal keeps them all."
+                f"would have to be replayed from, or an answer was longer than {_LONGEST_ANSWER} characters, or the "
+                f"server had {_MOST_BYTES_IN_ALL} bytes of all sessions; a server with a journal keeps them all."
             )
         entries = [
             HistoryEntry(V1Request(kind, from_json(data), number, session), answer, failed)
@@ -187,6 +191,10 @@ class MemoryRecord:
         """See ``Record``."""
         self._forget()
         self._ended = True
+
+    def _overflow(self) -> None:
+        self._forget()
+        self._overflowed = True
 
     def _forget(self) -> None:
         self._requests.clear()

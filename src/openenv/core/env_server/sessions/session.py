@@ -35,7 +35,7 @@ from openenv.core.exceptions import (
     SessionNotFoundError,
 )
 from openenv.core.wire.actions import decode_action, takes_tool_actions
-from openenv.core.wire.answers import state_json, written_outcome, written_picture
+from openenv.core.wire.answers import is_long, state_json, written_outcome, written_picture
 from openenv.core.wire.arrays import ArrayWriter, Written
 from openenv.core.wire.errors import validated
 from openenv.core.wire.mcp_types import LONGEST_TOOL_NAME, ListToolsAction
@@ -609,7 +609,9 @@ class Session:
             if kind == _RESET:
                 return self._written(await self.reset(data, sent))
             if kind == _STATE:
-                return state_json(await self.state())
+                state = await self.state()
+                is_model = isinstance(state, BaseModel | Mapping)
+                return await asyncio.to_thread(state_json, state) if is_model and is_long(state) else state_json(state)
             observation = data.get("observation")
             shown = await (self.render() if observation is None else self.render_web(observation))
             return written_picture(shown, self._arrays)
@@ -665,7 +667,7 @@ class Session:
         return self._began(arguments, result)
 
     async def _finish_reset(self, arguments: Mapping[str, Any], result: Coroutine[Any, Any, Any]) -> Outcome:
-        return self._began(arguments, await result)
+        return self._began(arguments, await self._with_long_json(await result))
 
     def _start_step(
         self,
@@ -700,7 +702,25 @@ class Session:
         return self._finish_step(result, complete) if isinstance(result, CoroutineType) else complete(result)
 
     async def _finish_step(self, result: Coroutine[Any, Any, Any], complete: Callable[[Any], Outcome]) -> Outcome:
-        return complete(await result)
+        return complete(await self._with_long_json(await result))
+
+    async def _with_long_json(self, result: Any) -> Any:
+        """Return what the environment returned; where its JSON is long, with that, which a thread has written.
+
+        The event loop goes on between the operations of the thread.
+        """
+        observation = result[0] if isinstance(result, tuple) and result else result
+        if not isinstance(observation, BaseModel) or not is_long(observation):
+            return result
+        try:
+            return await asyncio.to_thread(self._with_json, result)
+        except RequestError:  # it is raised again where the JSON is needed, after the step has been counted
+            return result
+
+    def _with_json(self, result: Any) -> Outcome:
+        outcome = outcome_of(result)
+        outcome.written = written_outcome(outcome, self._arrays)
+        return outcome
 
     def _began(self, arguments: Mapping[str, Any], result: Any) -> Outcome:
         try:

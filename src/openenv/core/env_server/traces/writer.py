@@ -205,8 +205,8 @@ class _Writing:
         is_open = True
         while is_open:
             batches, is_open = _next_of(queue, _RETRY_EVERY_S if self._unwritten else _HEARTBEAT_EVERY_S)
-            self._add(batches)
             try:
+                self._add(batches)
                 self._write()
             except Exception:  # a fault of the store: what comes afterwards is recorded all the same
                 logger.exception(
@@ -225,7 +225,7 @@ class _Writing:
     def _add_part(self, part: Part, hidden: Hidden) -> None:
         try:
             self._unwritten.append(_encoded_part(part, hidden))
-        except Exception as error:  # noqa: BLE001  # an author's values; the thread writes those of all sessions
+        except (ValueError, TypeError, RecursionError) as error:
             self._metrics.trace_parts_dropped += 1
             logger.warning("a part of the episode %s can't be recorded: %r", part.row.session, error)
 

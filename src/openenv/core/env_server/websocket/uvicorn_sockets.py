@@ -4,6 +4,7 @@
   ``openenv/core/websocket_frames.py``. They are what a client sends and is sent in each step.
 - Sockets of clients that stop reading, or disconnect during shutdown, are aborted.
 - Received data is parsed in slices of some milliseconds, between which other tasks run.
+- Long messages are sent in pieces, which are written one after another as the client reads them.
 - A message may be fragmented, but not into very many tiny fragments; a client that pings without reading gets one pong.
 """
 
@@ -19,7 +20,14 @@ from websockets.frames import CloseCode, Frame
 from websockets.protocol import State
 
 from openenv.core.env_server.websocket.connection import SOCKET_LOST
-from openenv.core.websocket_frames import BINARY_FRAME, FrameSplitter, payload_of, server_frame
+from openenv.core.websocket_frames import (
+    BINARY_FRAME,
+    PIECE,
+    FrameSplitter,
+    payload_of,
+    server_frame,
+    server_frames,
+)
 
 SOCKETS: Final = f"{__name__}:DecisiveSockets"
 """Value for uvicorn's setting ``ws``."""
@@ -72,6 +80,7 @@ class DecisiveSockets(WebSocketsSansIOProtocol):
         self._bytes_in_parts = 0
         self._last_pong = b""
         self._messages = 0
+        self._sending = asyncio.Lock()  # held while a message is sent in pieces, or waits for a client to read
 
     def data_received(self, data: bytes) -> None:
         """Parse received data, or queue it for the next turn."""
@@ -172,16 +181,39 @@ class DecisiveSockets(WebSocketsSansIOProtocol):
         return message
 
     async def send(self, message: ASGISendEvent) -> None:
-        """Send a message of the application; a whole message at once, unless the client does not read."""
-        if message["type"] == "websocket.send" and self.writable.is_set() and self._is_plain():
-            data, text = message.get("bytes"), message.get("text")
-            if data is not None:
-                self.transport.write(server_frame(data, binary=True))
-                return
-            if text is not None:
-                self.transport.write(server_frame(text.encode()))
-                return
-        await super().send(message)
+        """Send a message of the application; one that is not long at once, unless the client does not read."""
+        if message["type"] != "websocket.send":
+            await super().send(message)
+            return
+        data, text = message.get("bytes"), message.get("text")
+        is_long = len(text if data is None else data) > PIECE  # type: ignore[arg-type]  # one of them is given
+        if is_long or not self.writable.is_set() or self._sending.locked() or not self._is_plain():
+            async with self._sending:
+                await (self._send_in_pieces(message) if is_long else super().send(message))
+        elif data is not None:
+            self.transport.write(server_frame(data, binary=True))
+        elif text is not None:
+            self.transport.write(server_frame(text.encode()))
+
+    async def _send_in_pieces(self, message: ASGISendEvent) -> None:
+        """Send a long message, between whose pieces other tasks run and control frames are sent."""
+        await self.writable.wait()
+        if not self._is_plain():
+            await super().send(message)
+            return
+        whole: Any = message.get("text") if message.get("bytes") is None else message.get("bytes")
+        is_sent = False
+        try:
+            for frame in server_frames(whole):
+                if not self._is_plain():  # closed meanwhile
+                    break
+                self.transport.write(frame)
+                await asyncio.sleep(0)
+                await self.writable.wait()
+            is_sent = True
+        finally:
+            if not is_sent:  # what followed would be read as a part of this message
+                self.transport.abort()
 
     def _is_plain(self) -> bool:
         """Whether a frame of a whole message needs nothing of ``websockets``: it is neither compressed nor logged."""
