@@ -153,6 +153,28 @@ async def test_answers_and_tools(
 
 
 @pytest.mark.parametrize(
+    ("written", "call"),
+    [
+        ("", ToolCall("c1", "add", {})),
+        ('{"a": ', ToolCall("c1", "add", {}, '{"a": ')),
+        ("[1]", ToolCall("c1", "add", {}, "[1]")),
+        ("null", ToolCall("c1", "add", {}, "null")),
+        ("[" * 100_000, ToolCall("c1", "add", {}, "[" * 100_000)),
+    ],
+)
+async def test_arguments_that_are_no_object_end_nothing(
+    service: tuple[int, list[dict[str, Any]]], written: str, call: ToolCall
+) -> None:
+    client = OpenAIClient("http://127.0.0.1", service[0], "m")
+    try:
+        response = await client.complete_with_tools([{"role": "user", "content": f"arguments {written}"}], TOOLS)
+    finally:
+        await client._client.close()
+    assert response.tool_calls == [call]
+    assert response.to_message_dict()["tool_calls"][0]["function"] == {"name": "add", "arguments": "{}"}
+
+
+@pytest.mark.parametrize(
     ("client_class", "provider"),
     [(OpenAIClient, "openai"), (AnthropicClient, "anthropic")],
     ids=["openai", "anthropic"],
@@ -287,6 +309,28 @@ async def test_a_model_that_writes_no_json_goes_on(
         await client._client.close()
         await other._client.close()
     assert requests[1]["messages"][1]["content"] == [{"type": "tool_use", "id": "c1", "name": "add", "input": {}}]
+
+
+@pytest.mark.parametrize(
+    ("model", "reasons"),
+    [
+        *((model, True) for model in ("gpt-5.1", "gpt-5-nano", "gpt-10", "o3-pro", "o5")),
+        *((model, False) for model in ("gpt-4o", "gpt-4.1", "omni-moderation-latest", "my-gpt-5")),
+    ],
+)
+async def test_a_model_that_reasons_has_no_temperature(
+    service: tuple[int, list[dict[str, Any]]], model: str, reasons: bool
+) -> None:
+    port, requests = service
+    client = create_llm_client("openai", model, "key", max_tokens=9)
+    assert isinstance(client, OpenAIClient)
+    client._client.base_url = f"http://127.0.0.1:{port}"
+    try:
+        await client.complete("2+2?")
+    finally:
+        await client._client.close()
+    limits = {"max_completion_tokens": 9} if reasons else {"max_tokens": 9, "temperature": 0.0}
+    assert {name: requests[0][name] for name in requests[0].keys() - {"model", "messages"}} == limits
 
 
 def test_vendors() -> None:

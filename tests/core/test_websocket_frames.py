@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 from websockets.frames import Frame, Opcode
 from websockets.protocol import Protocol, Side, State
 
-from openenv.core.websocket_frames import FrameSplitter, client_frame, payload_of, server_frame
+from openenv.core.websocket_frames import (
+    PIECE,
+    FrameSplitter,
+    client_frame,
+    payload_of,
+    server_frame,
+    server_frames,
+)
 
 LONGEST = 70_000
 MESSAGES = (Opcode.TEXT, Opcode.BINARY)
@@ -24,6 +31,21 @@ FRAMES = st.builds(
 
 def whole(frame: Frame) -> bool:
     return frame.opcode in MESSAGES and frame.fin
+
+
+@pytest.mark.parametrize("message", ["é" * (2 * PIECE + 1), "x" * 2 * PIECE, b"\xff" * (3 * PIECE - 1)], ids=len)
+def test_a_long_message_is_written_in_pieces(message: str | bytes) -> None:
+    reader = Protocol(Side.CLIENT, max_size=None)
+    reader.state = State.OPEN
+    written = list(server_frames(message))
+    for piece in written:
+        assert len(piece) <= 2 * PIECE + 16
+        reader.receive_data(piece)
+    frames = [event for event in reader.events_received() if isinstance(event, Frame)]
+    assert [frame.fin for frame in frames] == [False] * (len(frames) - 1) + [True]
+    assert frames[0].opcode is (Opcode.TEXT if isinstance(message, str) else Opcode.BINARY)
+    received = b"".join(bytes(frame.data) for frame in frames)
+    assert (received.decode() if isinstance(message, str) else received) == message
 
 
 @given(st.lists(FRAMES, max_size=6), st.lists(st.integers(0, 2 * LONGEST), max_size=12), st.booleans())

@@ -5,6 +5,7 @@
 
 import asyncio
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -40,7 +41,7 @@ _AT_ONCE = 256
 _NO_KEY = "not-needed"
 # Beginnings of the names of OpenAI's models that reason: their limit of tokens has another name, and they have no
 # temperature.
-_REASONING_MODELS = ("gpt-5", "gpt-5-mini", "gpt-5-nano", "o1", "o3", "o4-mini")
+_REASONING_MODELS = re.compile(r"o\d|gpt-(?:[5-9]|\d\d)")
 
 
 @dataclass
@@ -391,7 +392,7 @@ def create_llm_client(
     options: dict[str, Any] = {"system_prompt": system_prompt, "temperature": temperature, "max_tokens": max_tokens}
     match provider.lower():
         case "openai":
-            if any(model == name or model.startswith(f"{name}-") for name in _REASONING_MODELS):
+            if _REASONING_MODELS.match(model):
                 options["use_max_completion_tokens"] = True
             return OpenAIClient("https://api.openai.com", 443, model, api_key=api_key, **options)
         case "anthropic":

@@ -8,10 +8,11 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from pydantic_core import to_json
@@ -22,6 +23,7 @@ from openenv.core.plain_values import plain_value
 from openenv.core.wire.redaction import secret_values, without_secrets
 
 if TYPE_CHECKING:
+    from opentelemetry.context import Context
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import SpanExporter
 
@@ -75,6 +77,57 @@ def observed() -> Iterator[None]:
         yield
     finally:
         _is_observed.reset(token)
+
+
+@dataclass(frozen=True)
+class SpanContext:
+    """Context of the spans that are made now, for code that goes on in another thread or process.
+
+    Only this is carried, and not all context variables: an environment may keep some of its own in its thread. Pickling
+    writes the span above as the headers of W3C, by which any process continues a trace.
+
+    Attributes:
+        conversation: The episode's id.
+        above: OpenTelemetry's context.
+    """
+
+    conversation: str | None
+    above: "Context"
+
+    @classmethod
+    def current(cls) -> Self | None:
+        """Return the context of the running code; ``None`` while spans are off."""
+        if not is_on():
+            return None
+        from opentelemetry.context import get_current
+
+        return cls(_conversation.get(), get_current())
+
+    @contextmanager
+    def attached(self) -> Iterator[None]:
+        """Make spans of what runs in the block below those of the context."""
+        from opentelemetry.context import attach, detach
+
+        token, conversation = attach(self.above), _conversation.set(self.conversation)
+        try:
+            with observed():
+                yield
+        finally:
+            _conversation.reset(conversation)
+            detach(token)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from opentelemetry.propagate import inject
+
+        headers: dict[str, str] = {}
+        inject(headers, self.above)
+        return _continued, (self.conversation, headers)
+
+
+def _continued(conversation: str | None, headers: dict[str, str]) -> SpanContext:
+    from opentelemetry.propagate import extract
+
+    return SpanContext(conversation, extract(headers))
 
 
 @contextmanager

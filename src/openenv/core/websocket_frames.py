@@ -5,6 +5,7 @@ and what breaks the rules, is left to the ``websockets`` library.
 """
 
 import os
+from collections.abc import Iterator
 
 from websockets.frames import Opcode, apply_mask  # type: ignore[attr-defined]  # where it stands in C or in Python
 
@@ -14,6 +15,10 @@ TEXT_FRAME = 0x80 | Opcode.TEXT
 BINARY_FRAME = 0x80 | Opcode.BINARY
 """First byte of a binary frame that is a whole message."""
 
+PIECE = 1024 * 1024
+"""Characters or bytes of a long message that one frame holds."""
+
+_LAST = 0x80
 _MESSAGES = (TEXT_FRAME, BINARY_FRAME)
 _MASKED = 0x80
 _LENGTH_OF_2_BYTES, _LENGTH_OF_8_BYTES = 126, 127
@@ -38,6 +43,21 @@ def server_frame(message: bytes, *, binary: bool = False) -> bytes:
         binary: Whether it is a binary frame.
     """
     return _head(BINARY_FRAME if binary else TEXT_FRAME, 0, len(message)) + message
+
+
+def server_frames(message: str | bytes) -> Iterator[bytes]:
+    """Put a long message into frames of a piece each, of which each is written when it is its turn.
+
+    Args:
+        message: The text of a text message, or the bytes of a binary one.
+    """
+    kind = Opcode.TEXT if isinstance(message, str) else Opcode.BINARY
+    pieces = message if isinstance(message, str) else memoryview(message)
+    for start in range(0, len(message), PIECE):
+        piece = pieces[start : start + PIECE]
+        written = piece.encode() if isinstance(piece, str) else piece
+        last = _LAST if start + PIECE >= len(message) else 0
+        yield b"".join((_head(last | (Opcode.CONT if start else kind), 0, len(written)), written))
 
 
 def _head(first: int, mask_bit: int, size: int) -> bytes:

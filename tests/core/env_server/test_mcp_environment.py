@@ -28,6 +28,7 @@ from openenv.core.env_server.mcp_types import (
 )
 from openenv.core.environment_types import environment_types
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.telemetry import is_on, observed
 
 
 @pytest.fixture(autouse=True)
@@ -168,6 +169,19 @@ async def test_within_an_event_loop_too() -> None:
     observation = await environment.step_async(CallToolAction(tool_name="add", arguments={"a": 1}))
     assert observation.result.data == 3
     assert (await environment.step_async(Action())).metadata == {"did": "Action"}
+
+
+async def test_a_tool_has_the_context_variables_of_its_step_within_an_event_loop_too() -> None:
+    server: FastMCP[Any] = FastMCP("traced")
+    server.tool(is_on)
+
+    class Traced(Calculator):
+        def __init__(self) -> None:
+            MCPEnvironment.__init__(self, server)
+
+    with observed():
+        assert call(Traced(), "is_on").result.data is True
+    assert call(Traced(), "is_on").result.data is False
 
 
 def test_other_actions_go_to_step_impl() -> None:

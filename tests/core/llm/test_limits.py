@@ -1,8 +1,11 @@
 """Limits of clients, and answers from the cache, against a scripted server."""
 
 import asyncio
+import os
+import sqlite3
 import threading
 from collections.abc import Callable
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,7 @@ from tests.support.models.judge_server import JudgeServer
 
 from openenv.core.llm.cache import AnswerCache
 from openenv.core.llm.limits import BudgetExceededError, LimitedClient
-from openenv.core.llm_client import LLMClient
+from openenv.core.llm_client import LLMClient, LLMResponse
 
 
 class Uncounted(LLMClient):
@@ -106,6 +109,36 @@ def test_a_cache_is_for_several_at_once(tmp_path: Path) -> None:
         answer = one.get(content)
     assert answer is not None
     assert answer.content == "0.5"
+
+
+@pytest.mark.level("process")
+def test_a_process_that_is_forked_opens_a_cache_for_itself(tmp_path: Path) -> None:
+    file = tmp_path / "a.db"
+    content, answer = {"prompt": "one"}, LLMResponse("0.5")
+    with AnswerCache(file) as cache:
+        assert not _open_files(file), "not before it is used"
+        cache.put(content, answer)
+        mine = _open_files(file)
+        process = get_context("fork").Process(target=_use, args=(cache, file, mine))
+        process.start()
+        process.join(60)
+        assert process.exitcode == 0
+        assert cache.get({"prompt": "two"}) == answer
+    with pytest.raises(sqlite3.ProgrammingError, match="which is closed"):
+        cache.get(content)
+
+
+def _use(cache: AnswerCache, file: Path, of_the_parent: set[str]) -> None:
+    """Use a cache in another process than the one that made it."""
+    answer = cache.get({"prompt": "one"})
+    assert answer is not None
+    assert _open_files(file) > of_the_parent
+    cache.put({"prompt": "two"}, answer)
+
+
+def _open_files(file: Path) -> set[str]:
+    """Descriptors of this process of a file."""
+    return {each.name for each in Path("/dev/fd").iterdir() if os.path.realpath(each) == str(file.resolve())}
 
 
 @pytest.mark.parametrize("limits", [{"timeout_s": 0}, {"at_once": 0}, {"max_cost": 1.0}])

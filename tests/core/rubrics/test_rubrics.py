@@ -3,7 +3,9 @@
 import asyncio
 import copy
 import re
+import sys
 from decimal import Decimal
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -203,6 +205,32 @@ class TestBase:
         futures[0].set_result(0.25)
         assert await late == 0.25
         assert root.component_scores(begun) == {"a": 0.25}
+
+    def test_children_that_threads_add_at_the_same_time_are_all_listed(self) -> None:
+        others: list[Rubric] = []
+
+        def change_another(frame: FrameType, event: str, _argument: Any) -> Any:
+            """Do as another thread does that runs between two operations of this one."""
+            frame.f_trace_opcodes = "_child" in frame.f_code.co_name
+            if event == "opcode":
+                other = Sequential(Fixed(1.0))
+                other.component_scores()
+                other.second = Fixed(0.25)
+                others.append(other)
+            return change_another
+
+        root = Sequential(Fixed(1.0))
+        tracing = sys.gettrace()
+        sys.settrace(change_another)
+        try:
+            root.another = Fixed(0.5)
+            del root.another  # type: ignore[attr-defined]
+        finally:
+            sys.settrace(tracing)
+        assert len(others) > 20
+        for other in others:
+            assert other.second(None, None) == 0.25  # type: ignore[attr-defined]
+            assert other.component_scores() == {"second": 0.25}
 
     def test_a_copy_has_children_of_its_own(self) -> None:
         root = WeightedSum({"a": Fixed(0.5)}, {"a": 1.0})

@@ -14,7 +14,14 @@ from pydantic import ConfigDict, Field, computed_field, field_serializer
 
 from openenv import NDArray, Observation, State
 from openenv.core.exceptions import EnvironmentFailedError
-from openenv.core.wire.answers import observation_json, outcome_json, state_json, written_observation, written_outcome
+from openenv.core.wire.answers import (
+    is_long,
+    observation_json,
+    outcome_json,
+    state_json,
+    written_observation,
+    written_outcome,
+)
 from openenv.core.wire.arrays import ArrayJson, ArrayWriter
 from openenv.core.wire.results import Outcome, outcome_of
 
@@ -32,6 +39,37 @@ class Screen(Observation):
     pixels: Annotated[np.ndarray[Any, Any], NDArray("uint8", (None, None, 3), picture=True)]
     depth: Annotated[np.ndarray[Any, Any], NDArray("float32", (None,))]
     note: str | None = None
+
+
+class Anything(Observation):
+    value: Any = None
+
+
+LONG = {
+    "a text": "x" * 2_000_000,
+    "bytes": b"x" * 2_000_000,
+    "numbers": [1] * 500_000,
+    "texts": ["x" * 300_000] * 9,
+    "a text deep within": {"a": [{"b": {"c": "x" * 2_000_000}}]},
+    "nested lists": [[[1] * 3] * 1000] * 1000,
+    "a mapping": {str(number): "x" * 2000 for number in range(1000)},
+    "models": [Observation(metadata={"note": "x" * 1000})] * 2000,
+    "an array": np.zeros((1000, 1000)),
+}
+
+
+@pytest.mark.parametrize("value", list(LONG.values()), ids=list(LONG))
+def test_what_is_long_is_known_before_it_is_written(value: Any) -> None:
+    assert is_long(Anything(value=value))
+    assert is_long(Anything(value={"beside": [None, value]}))
+    assert is_long({"state": value})
+
+
+@pytest.mark.parametrize(
+    "value", [None, 7, "x" * 1000, [], {}, [[]] * 100, {"a": [1, 2.0, {"b": None}]}, ["x"] * 100, np.zeros(9), object()]
+)
+def test_what_is_short_too(value: Any) -> None:
+    assert not is_long(Anything(value=value))
 
 
 class Depth(Observation):

@@ -22,6 +22,7 @@ from tests.support.environments.common import Do, Shown
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import EnvironmentMetadata, State
 from openenv.core.exceptions import EnvironmentTimeoutError, IllegalActionError, InvalidRequestError, RequestError
+from openenv.core.telemetry import is_on
 
 logger = logging.getLogger(__name__)
 
@@ -208,6 +209,51 @@ class AsyncIsolated(Isolated):
             except asyncio.CancelledError:
                 type(self).cancelled = True
                 raise
+        return super().step(action)
+
+
+class LastingIsolated(Isolated):
+    """Holds a step until another session of its process releases it, and notes when it ends and when it is closed."""
+
+    noted: ClassVar[list[str]] = []
+    released: ClassVar[asyncio.Event | None] = None
+
+    async def step(self, action: Do) -> Any:
+        released = type(self).released = type(self).released or asyncio.Event()
+        match action.what:
+            case "last":
+                self.noted.append("begins")
+                await released.wait()
+                self.noted.append("ends")
+            case "release":
+                released.set()
+        return Shown(value=list(self.noted))
+
+    def close(self) -> None:
+        self.noted.append("close")
+
+
+class TracedIsolated(Isolated):
+    """Shows whether spans are made in its step, and the span that they are below."""
+
+    def step(self, action: Do) -> Any:
+        from opentelemetry.trace import get_current_span
+
+        above = get_current_span().get_span_context()
+        return Shown(value=[is_on(), f"{above.trace_id:032x}", f"{above.span_id:016x}"])
+
+
+class InlineTracedIsolated(TracedIsolated):
+    """Does so on its process's loop."""
+
+    BLOCKING = False
+
+
+class AsyncTracedIsolated(TracedIsolated):
+    """Does so in a coroutine."""
+
+    async def step(self, action: Do) -> Any:
+        await asyncio.sleep(0)
         return super().step(action)
 
 

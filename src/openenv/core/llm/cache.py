@@ -2,8 +2,10 @@
 
 import hashlib
 import json
+import os
 import sqlite3
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from threading import Lock
@@ -20,6 +22,9 @@ _BUSY_S = 30.0
 class AnswerCache:
     """Answers by content: the model and its settings, the prompt, the options. Safe for threads and processes.
 
+    The file is opened when it is used first, and again in a process that is forked: SQLite forbids to use a connection
+    in another process.
+
     Args:
         file: The file, which is made if it is missing.
 
@@ -28,15 +33,13 @@ class AnswerCache:
     """
 
     def __init__(self, file: str | Path) -> None:
-        self._file = Path(file)
+        self._file = Path(file).absolute()
         self._lock = Lock()
-        self._connection = sqlite3.connect(self._file, timeout=_BUSY_S, check_same_thread=False, isolation_level=None)
-        try:
-            self._connection.execute("PRAGMA journal_mode=WAL")
-            self._connection.execute("CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT NOT NULL)")
-        except sqlite3.DatabaseError:
-            self._connection.close()
-            raise
+        self._is_closed = False
+        self._connections: dict[int, sqlite3.Connection] = {}  # by process id; those of parents stay untouched
+        with closing(self._connect()) as connection:
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT NOT NULL)")
 
     def get(self, content: Mapping[str, Any]) -> LLMResponse | None:
         """Return the answer to a request; ``None`` if there is none.
@@ -45,7 +48,7 @@ class AnswerCache:
             content: All that the answer depends on.
         """
         with self._lock:
-            row = self._connection.execute("SELECT answer FROM answers WHERE key = ?", (_key(content),)).fetchone()
+            row = self._connection().execute("SELECT answer FROM answers WHERE key = ?", (_key(content),)).fetchone()
         if row is None:
             return None
         fields = json.loads(row[0])
@@ -62,11 +65,26 @@ class AnswerCache:
         usage = None if answer.usage is None else asdict(answer.usage)
         written = json.dumps({"content": answer.content, "usage": usage})
         with self._lock:
-            self._connection.execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", (_key(content), written))
+            self._connection().execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", (_key(content), written))
 
     def close(self) -> None:
         """Close the file. May be called twice."""
-        self._connection.close()
+        self._is_closed = True
+        connection = self._connections.pop(os.getpid(), None)
+        if connection is not None:
+            connection.close()
+
+    def _connect(self) -> sqlite3.Connection:
+        return sqlite3.connect(self._file, timeout=_BUSY_S, check_same_thread=False, isolation_level=None)
+
+    def _connection(self) -> sqlite3.Connection:
+        """Return this process's connection, under the lock."""
+        if self._is_closed:
+            raise sqlite3.ProgrammingError(f"Expected an open cache, got {self._file}, which is closed.")
+        process = os.getpid()
+        if process not in self._connections:
+            self._connections[process] = self._connect()
+        return self._connections[process]
 
     def __enter__(self) -> Self:
         return self

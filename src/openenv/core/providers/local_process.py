@@ -46,8 +46,9 @@ class LocalProcessProvider(RuntimeProvider):
     and ``openenv serve --stop-on-eof`` ends when the other end goes. (Linux's ``PR_SET_PDEATHSIG`` is no
     alternative: it fires when the *thread* that started the child ends.)
 
-    Nobody but this process's user gets at the server, so it hides nothing of its environment's errors: they come with
-    type, file, line and traceback, as with ``openenv serve --debug``, unless ``OPENENV_DEBUG`` is ``0``. What the
+    Only programs on this machine reach the server, those of its other users included. It hides nothing of its
+    environment's errors: they come with type, file, line and traceback, as with ``openenv serve --debug``, unless
+    ``OPENENV_DEBUG`` is ``0``. What the
     server prints, from when it is ready on, is shown on this process's standard error.
 
     Args:

@@ -21,8 +21,10 @@ Hook: TypeAlias = Callable[["Rubric", Any, Any, Any], Any]
 
 # Orders all calls, and the ends of those that are awaited, so that a score can be told from one of an earlier step.
 _next_tick = count(1).__next__
-# Counts changes of any rubric's children: a list of components is valid for as long as it does not change.
-_changes = 0
+# Numbers the changes of any rubric's children: a list of components is valid for as long as no further one comes.
+# Rubrics are made in several threads: a sum of two steps (read, add) could come to the same number twice.
+_next_change = count(1).__next__
+_last_change = 0
 
 # Attribute of an exception: the innermost rubric that raised it.
 _RAISED_BY = "_raised_by_rubric"
@@ -34,13 +36,13 @@ class _Listing(NamedTuple):
     """Rubrics below a root, read once and used for every step.
 
     Attributes:
-        changes: Number of changes of rubrics' children so far.
+        change: Number of the last change of rubrics' children before.
         rubrics: The rubrics, by path. Not their ``__dict__``, which ``copy.deepcopy`` would separate from them.
         weights: The weights of those whose weighted sum the root is, by path.
         witnesses: The root and the rubrics that have ``evidence``, by path.
     """
 
-    changes: int
+    change: int
     rubrics: dict[str, "Rubric"]
     weights: dict[str, float]
     witnesses: dict[str, "Rubric"]
@@ -222,19 +224,19 @@ class Rubric(ABC):
             self._remove_child(name)
 
     def _add_child(self, name: str, child: "Rubric") -> None:
-        global _changes  # noqa: PLW0603  # see its definition
+        global _last_change  # noqa: PLW0603  # see its definition
         if child is self or any(each is self for each in child.rubrics()):
             raise ValueError(
                 f"{type(self).__name__}.{name}: a rubric can't be a component of itself, and {type(child).__name__} "
                 f"has this {type(self).__name__} among its components. Make another instance for it."
             )
         self._rubric_children[name] = child
-        _changes += 1
+        _last_change = _next_change()
 
     def _remove_child(self, name: str) -> None:
-        global _changes  # noqa: PLW0603  # see its definition
+        global _last_change  # noqa: PLW0603  # see its definition
         del self._rubric_children[name]
-        _changes += 1
+        _last_change = _next_change()
 
     def children(self) -> Iterator["Rubric"]:
         """Iterate over the children."""
@@ -359,7 +361,7 @@ class Rubric(ABC):
 
     def _listing(self) -> "_Listing":
         listing: _Listing | None = self.__dict__["_components"]
-        if listing is None or listing.changes != _changes:
+        if listing is None or listing.change != _last_change:
             listing = self.__dict__["_components"] = _listing_of(self)
         return listing
 
@@ -398,10 +400,11 @@ def path_of(rubric: Rubric, root: Rubric) -> str:
 
 
 def _listing_of(root: Rubric) -> _Listing:
+    change = _last_change  # before the children are read
     below = list(_weighted(root, "", 1.0))
     named = {type(root).__name__: root} | {path: rubric for path, rubric, _ in below}
     return _Listing(
-        _changes,
+        change,
         {path: rubric for path, rubric, _ in below},
         {path: weight for path, _, weight in below if weight is not None},
         {path: rubric for path, rubric in named.items() if type(rubric).evidence is not Rubric.evidence},

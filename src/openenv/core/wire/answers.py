@@ -3,11 +3,11 @@
 import logging
 import math
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import is_dataclass
 from functools import lru_cache
-from itertools import count
+from itertools import count, islice
 from typing import Any
 
 from pydantic import BaseModel
@@ -30,12 +30,54 @@ _DEEPEST_PATH = 10
 # search of every observation would slow down steps.
 _LOOKED_AT = 16
 _MOST_WARNED = 100
+# Characters of JSON that are written, and searched for a null, at once.
+_MOST_AT_ONCE = 1024 * 1024
+# To estimate a length: parts of a list or a mapping that are looked at, lists and mappings that are looked into, and
+# the length of a number.
+_MOST_PARTS, _MOST_LOOKED_INTO = 8, 64
+_SHORT = 4
+_SHORT_TYPES = {bool, int, float, type(None)}
 # Kinds of NumPy's numbers that are always finite: bool, integers.
 _FINITE_KINDS = ("b", "i", "u")
 # Python's types of the same, and those that are no numbers.
 _FINITE_TYPES = {bool, int, str, type(None)}
 _with_null = count()
 _warned: set[type] = set()
+
+
+def is_long(value: BaseModel | Mapping[str, Any]) -> bool:
+    """Return whether the JSON of a value probably has more than a mebibyte, by a look at some of its parts.
+
+    To write so much takes milliseconds in one piece, during which nothing else can be done on the event loop.
+
+    Args:
+        value: An observation, or a state.
+    """
+    length = 0
+    waiting: list[tuple[Collection[Any], int]] = [(_parts_of(value), 1)]
+    for parts, weight in waiting:  # which grows
+        length += len(parts) * _SHORT * weight
+        if length > _MOST_AT_ONCE:
+            return True
+        every = max(1, len(parts) // _MOST_PARTS)
+        for part in islice(parts, 0, None, every):
+            kind = type(part)
+            if kind in _SHORT_TYPES:
+                continue
+            if kind is str or kind is bytes:
+                length += len(part) * weight * every
+            elif (kind is not dict or part) and len(waiting) < _MOST_LOOKED_INTO:
+                waiting.append((_parts_of(part), weight * every))
+    return length > _MOST_AT_ONCE
+
+
+def _parts_of(value: Any) -> Collection[Any]:
+    """Return the parts of a value that its JSON has, too; of an array, as many as it has bytes."""
+    if isinstance(value, list | tuple | dict):
+        return value.values() if isinstance(value, dict) else value
+    if isinstance(value, BaseModel):
+        return value.__dict__.values()
+    return range(getattr(value, "nbytes", 0) // _SHORT)
 
 
 def outcome_json(outcome: Outcome, *, always_metadata: bool = False) -> str:
@@ -149,7 +191,7 @@ def written_observation(
     if metadata is not None:
         others = text[1:-1]
         text = f'{{"metadata":{metadata},{others}}}' if others else f'{{"metadata":{metadata}}}'
-    if "null" in text and next(_with_null) % _LOOKED_AT == 0:
+    if len(text) <= _MOST_AT_ONCE and "null" in text and next(_with_null) % _LOOKED_AT == 0:
         _warn_of_non_finite(observation)
     if arrays is None:
         return text

@@ -2,6 +2,8 @@
 
 import gc
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from pydantic_core import from_json
@@ -82,11 +84,17 @@ def check_marks(marks: int, max_bytes: int) -> None:
 
 
 def _read_long(frame: str) -> Any:
+    with without_collection():
+        return from_json(frame)
+
+
+@contextmanager
+def without_collection() -> Iterator[None]:
     """Parse a long message without garbage collection, which would take most of the time and find nothing."""
     collects = gc.isenabled()
     gc.disable()
     try:
-        return from_json(frame)
+        yield
     finally:
         if collects:
             gc.enable()

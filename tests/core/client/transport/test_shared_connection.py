@@ -30,6 +30,7 @@ from openenv.core.exceptions import (
     ServerFactoryError,
     ServerRateLimitedError,
     ServerSessionLostError,
+    ServerTimeoutError,
 )
 
 LOST = refuse("SESSION_LOST", "step 3 differs")
@@ -83,6 +84,16 @@ async def state(client: GenericEnvClient) -> Any:
 
 async def connect(client: GenericEnvClient) -> Any:
     return await client.connect()
+
+
+async def test_a_server_s_own_timeout_of_an_open_is_told_as_its_own() -> None:
+    keeper = Keeper()
+    keeper.instead["open"] = refuse("TIMEOUT", "reset did not finish within 3 s", operation="reset", timeout_s=3.0)
+    with keeping(keeper) as url:
+        client = client_of(url)
+        with pytest.raises(ServerTimeoutError, match="reset did not finish within 3 s"):
+            await client.connect()
+        await client.close()
 
 
 class TestLostWhileNobodyWaits:

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import threading
 from collections.abc import Coroutine, Iterator
 from threading import Event
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from openenv import Action, Environment, Observation, State
-from openenv.core.env_server.execution.executors import ThreadExecutor
+from openenv.core.env_server.execution.executors import SharedThreadExecutor, ThreadExecutor
 from openenv.core.env_server.execution.local_runner import LocalRunner
 
 
@@ -89,3 +90,28 @@ async def test_so_is_one_whose_task_is_cancelled_when_the_answer_has_come(execut
     await after
     assert snapshot.cancelled()
     assert inspect.getcoroutinestate(environment.made[0]) == inspect.CORO_CLOSED
+
+
+async def test_a_closed_executor_starts_no_thread(executor: ThreadExecutor) -> None:
+    thread = await executor.run(threading.current_thread)
+    executor.close()
+    with pytest.raises(RuntimeError, match="its thread has ended"):
+        executor.run(int)
+    thread.join(60)
+    assert not thread.is_alive()
+    unused = ThreadExecutor("unused")
+    unused.close()
+    with pytest.raises(RuntimeError, match="its thread has ended"):
+        unused.run(int)
+
+
+async def test_a_server_that_starts_again_has_a_thread_again() -> None:
+    executor = SharedThreadExecutor("shared")
+    first = await executor.run(threading.current_thread)
+    executor.shut_down()
+    second = await executor.run(threading.current_thread)
+    executor.shut_down()
+    for thread in (first, second):
+        thread.join(60)
+        assert not thread.is_alive()
+    assert first is not second

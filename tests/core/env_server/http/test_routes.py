@@ -1,6 +1,9 @@
 """The HTTP transport: what a server is, and episodes over plain requests."""
 
+import gc
+import json
 import socket
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -8,6 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
+from pydantic import computed_field
 from tests.conftest import Serve
 from tests.support.environments.common import (
     Add,
@@ -52,6 +56,47 @@ def total(response: httpx.Response) -> int:
     assert response.status_code == 200, response.text
     shown: int = response.json()["observation"]["total"]
     return shown
+
+
+class Threaded(Observation):
+    """Holds the thread that it was written in."""
+
+    text: str = ""
+
+    @computed_field
+    def written_in(self) -> int:
+        return threading.get_ident()
+
+
+class ThreadedEnvironment(CounterEnvironment):
+    def step(self, action: Add) -> Any:
+        return Threaded(text="x" * action.amount)
+
+
+def test_a_long_answer_is_written_in_a_thread(serve: Serve) -> None:
+    with serve(ThreadedEnvironment).http() as http:
+        http.post("/reset")
+        loop, aside, again = (step(http, amount).json()["observation"]["written_in"] for amount in (1, 2_000_000, 2))
+    assert loop == again != aside
+
+
+def test_a_long_body_is_read_without_garbage_collection(serve: Serve) -> None:
+    collections: list[str] = []
+
+    def note(phase: str, _about: dict[str, int]) -> None:
+        collections.append(phase)
+
+    noted = {"many": [{"a": [number]} for number in range(200_000)]}
+    action = json.dumps({"action": {"amount": 1, "metadata": noted}})
+    with serve(CounterEnvironment).http() as http:
+        http.post("/reset")
+        gc.callbacks.append(note)
+        try:
+            assert http.post("/step", content=action, headers={"Content-Type": "application/json"}).status_code == 200
+        finally:
+            gc.callbacks.remove(note)
+    # With it, each 700 values are followed by one.
+    assert collections.count("start") < 200_000 / 700 / 4
 
 
 class TestDescription:

@@ -4,10 +4,12 @@ import logging
 import os
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from tests.core.env_server.isolation.conftest import Player, ServeIsolated
-from tests.support.environments.isolated import Isolated
+from tests.support.environments.isolated import Isolated, LastingIsolated
+from tests.support.servers import eventually
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -47,3 +49,17 @@ def test_unused_modules_of_the_server_are_not_loaded(play: Callable[[], Player])
     player = play()
     assert "fastapi" in sys.modules
     assert player.do("modules") == []
+
+
+def test_an_environment_closes_after_its_step_under_way(serve_isolated: ServeIsolated) -> None:
+    server = serve_isolated(LastingIsolated, sessions_per_process=2)
+    other = Player(server)
+    with server.http() as http, ThreadPoolExecutor(1) as thread:
+        http.post("/reset")
+        stepping = thread.submit(http.post, "/step", json={"action": {"what": "last"}})
+        eventually(lambda: other.do("look") == ["begins"], "the step does not begin")
+        assert http.delete("/session").status_code == 204
+        assert other.do("look") == ["begins"]
+        other.do("release")
+        assert stepping.result().status_code == 200
+    eventually(lambda: other.do("look") == ["begins", "ends", "close"], "the environment is not closed")

@@ -5,6 +5,8 @@ import json
 import os
 import subprocess
 import sys
+from contextvars import ContextVar
+from inspect import iscoroutinefunction
 from typing import Any
 
 import pytest
@@ -15,20 +17,25 @@ from tests.support.environments.common import (
     Add,
     AsyncCounterEnvironment,
     CounterEnvironment,
+    Do,
+    Shown,
     ThreadedCounterEnvironment,
     Total,
 )
+from tests.support.environments.isolated import AsyncTracedIsolated, InlineTracedIsolated, TracedIsolated
 from tests.support.mcp_agents import agent
 from tests.support.models.model_server import ScriptedModel
 from tests.support.servers import PROGRAMS, RunningServer, V1Wire
 from tests.support.spans import attributes, named, span_exporter
 
 from openenv.core.env_server.app import create_fastapi_app
+from openenv.core.env_server.execution.executors import ThreadExecutor
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.tools import tool
 from openenv.core.env_server.types import Observation
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.llm_client import OpenAIClient
+from openenv.core.telemetry import is_on, observed
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = {"traceparent": f"00-{TRACE}-b7ad6b7169203331-01"}
@@ -109,25 +116,63 @@ class Clock(Environment):
         return f"{turns} turns"
 
 
-def test_a_judge_is_asked_below_the_step(serve: Serve, spans: InMemorySpanExporter) -> None:
+@pytest.mark.parametrize("environment", [AsyncCounterEnvironment, ThreadedCounterEnvironment])
+@pytest.mark.parametrize("call", ["reset", "step", "close"])
+def test_a_judge_is_asked_below_the_call(
+    serve: Serve, spans: InMemorySpanExporter, environment: Any, call: str
+) -> None:
     model = ScriptedModel(lambda messages: "good")
     with model.server:
         address, _, port = model.server.url.rpartition(":")
         judge = OpenAIClient(address, int(port), "climber")
 
-        class Judged(AsyncCounterEnvironment):
-            async def step(self, action: Add) -> Total:
-                assert await judge.complete("How is it?") == "good"
-                return await super().step(action)
+        class Judged(environment):  # type: ignore[misc]
+            """Asks the judge in one of its calls, plain or not."""
 
+        async def judged(self: Any, *args: Any, **kwargs: Any) -> Any:
+            assert await judge.complete("How is it?") == "good"
+            return await getattr(environment, call)(self, *args, **kwargs)
+
+        def plainly_judged(self: Any, *args: Any, **kwargs: Any) -> Any:
+            assert asyncio.run(judge.complete("How is it?")) == "good"
+            return getattr(environment, call)(self, *args, **kwargs)
+
+        is_async = iscoroutinefunction(getattr(environment, call))
+        setattr(Judged, call, judged if is_async else plainly_judged)
         with serve(Judged, telemetry=True).v1() as wire:
             session = wire.open()
             wire.do("reset", session)
             wire.do("step", session, amount=1)
-    (step,), (asked,) = named(spans, "openenv.step"), named(spans, "chat climber")
+            wire.do("close", session)
+    (called,), (asked,) = named(spans, f"openenv.{call}"), named(spans, "chat climber")
     assert asked.parent is not None
+    assert called.context is not None
+    assert asked.parent.span_id == called.context.span_id
+
+
+@pytest.mark.level("process")
+@pytest.mark.parametrize("environment", [TracedIsolated, InlineTracedIsolated, AsyncTracedIsolated])
+def test_spans_of_a_process_of_an_environment_s_own_are_below_the_step(
+    spans: InMemorySpanExporter, environment: type
+) -> None:
+    app = create_fastapi_app(environment, Do, Shown, telemetry=True, isolation="process")
+    with RunningServer(app) as server, server.v1() as wire:
+        session = wire.open()
+        wire.do("reset", session)
+        seen = wire.do("step", session, what="look")["data"]["observation"]["value"]
+    (step,) = named(spans, "openenv.step")
     assert step.context is not None
-    assert asked.parent.span_id == step.context.span_id
+    assert seen == [True, f"{step.context.trace_id:032x}", f"{step.context.span_id:016x}"]
+
+
+async def test_variables_that_an_environment_sets_in_its_thread_stay_there(spans: InMemorySpanExporter) -> None:
+    executor, own = ThreadExecutor("test"), ContextVar("own", default=0)
+    with observed():
+        await executor.run(own.set, 1)
+        assert await executor.run(own.get) == 1
+        assert await executor.run(is_on)
+    assert not await executor.run(is_on)
+    executor.close()
 
 
 def test_a_refused_session(serve: Serve, spans: InMemorySpanExporter) -> None:
@@ -207,6 +252,7 @@ sys.path.insert(0, {str(PROGRAMS)!r})
 from fastapi.testclient import TestClient
 from logging_server import Add, LoggedEnvironment, Total
 from openenv.core.env_server.app import create_fastapi_app
+from openenv.core.env_server.execution.executors import ThreadExecutor
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.tools import tool
 with TestClient(create_fastapi_app(LoggedEnvironment, Add, Total, telemetry=True)) as client:

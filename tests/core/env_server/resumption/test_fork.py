@@ -195,6 +195,44 @@ def test_a_replay_needs_requests_that_are_not_too_long(serve_walks: ServeWalks) 
         assert child.step(0)["observation"]["at"] == at
 
 
+class LongPlace(Place):
+    text: str = ""
+
+
+class LongAnswers(Tireless):
+    def step(self, action: Stride) -> Place:
+        place = super().step(action)
+        return LongPlace(**place.model_dump(), text="x" * 9_000_000) if action.length == 9 else place
+
+
+def test_a_replay_needs_answers_that_are_not_too_long(serve_walks: ServeWalks) -> None:
+    with serve_walks(LongAnswers).v1() as wire:
+        parent = Walker.open(wire)
+        parent.reset(seed=1)
+        parent.step(9)
+        assert "longer than 8388608 characters" in reasons_of(parent.ask("fork", {"count": 1}))["a replay"]
+        parent.reset(seed=2)
+        parent.fork(1)
+
+
+def test_the_records_of_all_sessions_are_bounded_and_freed(
+    serve_walks: ServeWalks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("openenv.core.env_server.history.record._MOST_BYTES_IN_ALL", 1_000_000)
+    with serve_walks(Tireless).v1() as wire:
+        first, second, third = (Walker.open(wire) for _ in range(3))
+        for walker in (first, second, third):
+            walker.reset(seed=1)
+        first.step(1, luggage="x" * 600_000)
+        second.step(1, luggage="x" * 600_000)
+        assert "1000000 bytes of all sessions" in reasons_of(second.ask("fork", {"count": 1}))["a replay"]
+        third.fork(1)
+        first.ask("close")
+        second.reset(seed=2)
+        second.step(1, luggage="x" * 600_000)
+        second.fork(1)
+
+
 def test_a_request_that_is_no_action_takes_no_room(serve_walks: ServeWalks, journal_settings: dict[str, Any]) -> None:
     with serve_walks(Tireless, **journal_settings).v1() as wire:
         parent = Walker.open(wire)

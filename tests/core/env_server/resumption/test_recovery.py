@@ -1,8 +1,10 @@
 """Sessions that go on after the server's process has ended, or whose client learns why they can't."""
 
+import importlib.util
 import json
 import shutil
 import sqlite3
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -445,6 +447,20 @@ class Renamed(Walk):
         return EnvironmentMetadata(name="Walk", description="", version="2.0.0")
 
 
+def walk_of_folder(folder: Path, monkeypatch: pytest.MonkeyPatch, method: str) -> Any:
+    """Make an environment in a folder, in which its manifest may be."""
+    file = folder / "walked.py"
+    module = "tests.support.programs.journaled_server"
+    file.write_text(f"from {module} import Walk\n\n\nclass Walked(Walk):\n    {method or 'pass'}\n")
+    spec = importlib.util.spec_from_file_location("walked", file)
+    assert spec is not None
+    assert spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "walked", made)
+    spec.loader.exec_module(made)
+    return made.Walked
+
+
 class TestLost:
     @pytest.fixture
     def walker(self, serve_journaled: ServeWalks) -> Iterator[Walker]:
@@ -468,7 +484,33 @@ class TestLost:
 
     @pytest.mark.level("socket")
     def test_another_version(self, reason: Callable[..., str]) -> None:
-        assert "now has Renamed (name Walk, version 2.0.0), and had ThreadedWalk (name Thr" in reason(Renamed)
+        said = reason(Renamed)
+        assert "now has Renamed (name Walk, version 2.0.0; openenv.yaml: none), and had ThreadedWalk (name Thr" in said
+
+    @pytest.mark.parametrize("says", ["", "def get_metadata(self): return {'name': 'mine', 'version': '1.2'}"])
+    @pytest.mark.parametrize(
+        "manifest", ["name: walk_env\nversion: 2.0.0", "name: walks\nversion: 1.0.0", "type: space"]
+    )
+    def test_another_manifest(
+        self,
+        serve_journaled: ServeWalks,
+        journal: Path,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        says: str,
+        manifest: str,
+    ) -> None:
+        environment = walk_of_folder(tmp_path, monkeypatch, says)
+        (tmp_path / "openenv.yaml").write_text("name: walk_env\nversion: 1.0.0\ndescription: 1")
+        with serve_journaled(environment).v1() as wire:
+            walker = Walker.open(wire)
+            walker.reset(seed=1)
+            (tmp_path / "openenv.yaml").write_text("name: walk_env\nversion: 1.0.0\ndescription: 2")
+            with serve_journaled(environment, crash_image(journal)).v1() as other:
+                walker.attach(other)
+            (tmp_path / "openenv.yaml").write_text(manifest)
+            with serve_journaled(environment, crash_image(journal)).v1() as other:
+                assert "and had Walked (name" in walker.lost(other)
 
     def test_an_environment_that_does_not_do_the_same(self, serve_journaled: ServeWalks, journal: Path) -> None:
         with serve_journaled(MoodyWalk).v1() as wire:

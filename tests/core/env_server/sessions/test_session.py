@@ -1,12 +1,13 @@
 """Requests that a session handles: what the author's own models raise stays with the session."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, field_validator
+from pydantic import BaseModel, PrivateAttr, field_serializer, field_validator
 from tests.support.environments.common import (
     Add,
     AsyncCounterEnvironment,
@@ -15,14 +16,23 @@ from tests.support.environments.common import (
     Total,
 )
 
+from openenv.core.env_server.execution.executors import ThreadExecutor
 from openenv.core.env_server.execution.introspection import EnvironmentFactory
 from openenv.core.env_server.execution.runner import finished
+from openenv.core.env_server.execution.snapshots import Snapshot
+from openenv.core.env_server.history.entries import Checkpoint
 from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.env_server.sessions.session import Session
 from openenv.core.env_server.settings import ServerConfig
-from openenv.core.env_server.types import State
+from openenv.core.env_server.types import Observation, State
 from openenv.core.environment_types import EnvironmentTypes
-from openenv.core.exceptions import EnvironmentFailedError, IllegalActionError, InvalidRequestError, ResetNeededError
+from openenv.core.exceptions import (
+    EnvironmentFailedError,
+    IllegalActionError,
+    InvalidRequestError,
+    ResetNeededError,
+    SessionNotFoundError,
+)
 from openenv.core.wire.actions import action_model
 from openenv.core.wire.arrays import nested
 from openenv.core.wire.mcp_types import ListToolsAction, ListToolsObservation
@@ -85,10 +95,68 @@ class ThreadedListingEnvironment(ListingEnvironment):
     BLOCKING = True
 
 
-async def session_of(environment: Callable[[], Any], action: type[Add] = Add) -> Session:
+class Anything(Observation):
+    value: Any = None
+
+
+class Hold:
+    """Holds calls of an environment between their beginning and their end."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+        self.released = asyncio.Event()
+        self.noted: list[str] = []
+
+
+class LastingEnvironment(AsyncCounterEnvironment):
+    """Notes when its calls begin and end, in between which the test holds them."""
+
+    BLOCKING = False
+
+    def __init__(self, hold: Hold) -> None:
+        super().__init__()
+        self._hold = hold
+
+    async def reset(self, seed: int | None = None, episode_id: str | None = None) -> Total:
+        await self.last("reset")
+        return await super().reset(seed, episode_id)
+
+    async def step(self, action: Add) -> Total:
+        await self.last("step")
+        return await super().step(action)
+
+    def get_metadata(self) -> Any:
+        return self.last("metadata")
+
+    async def snapshot(self) -> Any:
+        await self.last("snapshot")
+        return {}
+
+    def restore(self, snapshot: Any) -> Any:
+        return self.last("restore")
+
+    async def last(self, call: str) -> None:
+        self._hold.noted.append(f"{call} begins")
+        self._hold.begun.set()
+        await self._hold.released.wait()
+        self._hold.noted.append(f"{call} ends")
+
+    def close(self) -> None:
+        self._hold.noted.append("close")
+
+
+class PlainLastingEnvironment(LastingEnvironment):
+    """Returns something to await from a plain step."""
+
+    def step(self, action: Add) -> Any:
+        return super().step(action)
+
+
+async def session_of(environment: Callable[[], Any], action: type[Add] = Add, *, is_reset: bool = True) -> Session:
     factory = EnvironmentFactory(environment)
     session = await SessionManager(factory, EnvironmentTypes(action, Total, State), ServerConfig()).open()
-    await answer(session, "reset", {})
+    if is_reset:
+        await answer(session, "reset", {})
     return session
 
 
@@ -151,6 +219,58 @@ class TestHandle:
         await session.close()
 
 
+class TestClose:
+    @pytest.mark.parametrize("environment", [LastingEnvironment, PlainLastingEnvironment])
+    @pytest.mark.parametrize("call", ["reset", "step", "metadata", "snapshot", "restore"])
+    async def test_the_environment_closes_after_its_call_under_way(
+        self, environment: type[LastingEnvironment], call: str
+    ) -> None:
+        hold = Hold()
+        session = await session_of(partial(environment, hold), is_reset=False)
+        calls: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {
+            "reset": partial(session.reset, {}),
+            "step": partial(session.step, {"amount": 1}),
+            "metadata": session.metadata,
+            "snapshot": session.checkpoint,
+            "restore": partial(session.restore, Checkpoint(Snapshot.of({}), session.episode.position)),
+        }
+        if call == "step":
+            hold.released.set()
+            await session.reset({})
+            hold.released.clear()
+            hold.begun.clear()
+            hold.noted.clear()
+        calling = asyncio.create_task(calls[call]())
+        await hold.begun.wait()
+        closing = asyncio.create_task(session.close())
+        for _ in range(5):  # more than the closing needs to reach the environment
+            await asyncio.sleep(0)
+        assert session.closed
+        hold.released.set()
+        await asyncio.gather(calling, closing)
+        assert hold.noted == [f"{call} begins", f"{call} ends", "close"]
+
+    async def test_requests_of_a_closed_session_reach_no_environment(self) -> None:
+        threads = set(threading.enumerate())
+        session = await session_of(ThreadedCounterEnvironment)
+        checkpoint = Checkpoint(Snapshot.of({}), session.episode.position)
+        await session.close()
+        for call in (
+            session.metadata(),
+            session.tasks("list_splits"),
+            session.checkpoint(),
+            session.restore(checkpoint),
+            session.copy_environment(ThreadExecutor("copy"), "copy"),
+            session.render(),
+            session.begin({}),
+        ):
+            with pytest.raises(SessionNotFoundError, match="has ended"):
+                await call
+        for thread in set(threading.enumerate()) - threads:  # the environment's, which ends
+            thread.join(60)
+        assert set(threading.enumerate()) <= threads
+
+
 class TestWithoutACoroutine:
     async def test_reset_and_step(self) -> None:
         session = await session_of(CounterEnvironment)
@@ -178,6 +298,94 @@ class TestWithoutACoroutine:
             with pytest.raises(error):
                 await later
         await session.close()
+
+
+class Telling(Total):
+    """Tells in which thread it is written, to what it was made with."""
+
+    text: str = ""
+    _written_in: list[int] = PrivateAttr()
+
+    @field_serializer("text")
+    def write(self, text: str) -> str:
+        self._written_in.append(threading.get_ident())
+        return text
+
+
+class TellingState(State):
+    text: str = ""
+    _written_in: list[int] = PrivateAttr()
+
+    @field_serializer("text")
+    def write(self, text: str) -> str:
+        self._written_in.append(threading.get_ident())
+        return text
+
+
+class TellingEnvironment(ThreadedCounterEnvironment):
+    """Returns long observations and states, unless the amount is 1."""
+
+    def __init__(self, written_in: list[int]) -> None:
+        super().__init__()
+        self._written_in = written_in
+        self._text = ""
+
+    def reset(self, seed: int | None = None, episode_id: str | None = None) -> Telling:
+        self._counter.begin()
+        return self.observation("x" * (seed or 0))
+
+    def step(self, action: Add) -> Telling:
+        return self.observation("" if action.amount == 1 else "x" * 2_000_000)
+
+    def observation(self, text: str) -> Telling:
+        self._text = text
+        told = Telling(total=0, text=text)
+        told._written_in = self._written_in
+        return told
+
+    @property
+    def state(self) -> State:
+        told = TellingState(text=self._text)
+        told._written_in = self._written_in
+        return told
+
+
+class AsyncTellingEnvironment(TellingEnvironment):
+    async def step(self, action: Add) -> Telling:  # type: ignore[override]
+        return super().step(action)
+
+
+@pytest.mark.level("files")
+@pytest.mark.parametrize("environment", [TellingEnvironment, AsyncTellingEnvironment])
+async def test_a_long_answer_is_written_in_a_thread_while_the_event_loop_goes_on(environment: type) -> None:
+    written_in: list[int] = []
+    session, here = await session_of(partial(environment, written_in)), threading.get_ident()
+    for kind, data, is_aside in (
+        ("reset", {"seed": 2_000_000}, True),
+        ("state", {}, True),
+        ("step", {"amount": 1}, False),
+        ("state", {}, False),
+        ("step", {"amount": 2}, True),
+    ):
+        written_in.clear()
+        text = await answer(session, kind, data)
+        assert len(text) > 2_000_000 * is_aside
+        assert len(written_in) == 1
+        assert (written_in[0] != here) is is_aside, kind
+    assert session.episode.step_count == 2
+    await session.close()
+
+
+async def test_a_long_answer_that_can_t_be_written_is_an_error_after_the_step() -> None:
+    class Unsendable(ThreadedCounterEnvironment):
+        def step(self, action: Add) -> Any:
+            return Anything(value=["x" * 2_000_000, object()])
+
+    session = await session_of(Unsendable)
+    with pytest.raises(EnvironmentFailedError, match=r"cannot be sent as JSON: Anything\.value\.1"):
+        await answer(session, "step", {"amount": 1})
+    assert session.episode.step_count == 1
+    await session.close()
 
 
 @pytest.mark.parametrize("environment", [ListingEnvironment, ThreadedListingEnvironment])

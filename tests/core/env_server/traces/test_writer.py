@@ -6,19 +6,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import accumulate, count
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
 from tests.conftest import Serve
-from tests.support.environments.common import CounterEnvironment
+from tests.support.environments.common import Add, CounterEnvironment, Total
 from tests.support.servers import RunningServer, ServerProcess, V1Wire, eventually
 from tests.support.traces import recorded
 
 from openenv import create_app, traces
 from openenv.core.env_server.traces.sqlite import FileConnection, connected
-from openenv.core.exceptions import ConfigurationError
+from openenv.core.exceptions import ConfigurationError, RequestError
 from openenv.traces import Entry, Episode, Filter
 
 SESSIONS = 64
@@ -82,6 +82,61 @@ def test_a_locked_file_costs_no_episode_and_is_written_afterwards(
     server.stop()
     assert seeds(file) == list("012349")
     assert [record.levelname for record in caplog.records if "traces" in record.message] == ["ERROR", "WARNING"]
+
+
+class CodedError(RequestError):
+    """An error whose code has no form in UTF-8."""
+
+    code = "half \ud800"
+
+
+class CodedEnvironment(CounterEnvironment):
+    def step(self, action: Add) -> Total:
+        if action.amount == 1:
+            raise CodedError("refused")
+        return super().step(action)
+
+
+def test_an_error_of_an_author_s_without_a_form_in_utf_8_costs_no_episode(serve: Serve, location: str) -> None:
+    server = serve(CodedEnvironment, traces=location)
+    with server.wire() as wire:
+        wire.reset(seed=1)
+        wire.step(amount=1)
+    play(server, 2)
+    server.stop()
+    assert seeds(location) == ["1", "2"]
+
+
+class Faulty(FileConnection):
+    """Connection with a fault that no store is expected to have."""
+
+    faults: ClassVar[list[Exception]] = []
+
+    @contextmanager
+    def changing(self, *, removes: bool = False) -> Iterator[None]:
+        with super().changing(removes=removes):
+            if self.faults and not removes:
+                raise self.faults.pop()
+            yield
+
+
+def test_an_unexpected_fault_costs_what_was_written_then_and_nothing_afterwards(
+    serve: Serve, file: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("openenv.core.env_server.traces.sqlite.FileConnection", Faulty)
+    server = serve(traces=file)
+    metrics = server.app.state.sessions.metrics
+    play(server, 1)
+    eventually(lambda: seeds(file) == ["1"], "the first episode is on record")
+    for error in (ZeroDivisionError("a"), LookupError("b"), AssertionError("c")):
+        dropped = metrics.trace_parts_dropped
+        monkeypatch.setattr(Faulty, "faults", [error])
+        play(server, 2)
+        eventually(lambda: metrics.trace_parts_dropped > dropped, "the parts are counted")  # noqa: B023
+    play(server, 3)
+    server.stop()
+    assert "3" in seeds(file)
+    assert sum("can't be recorded" in record.message for record in caplog.records) == 3
 
 
 class OnFullDisk(FileConnection):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic_core import from_json
 from tests.conftest import Serve
 from tests.support.environments.common import (
     PLACES,
@@ -359,3 +360,32 @@ def assert_closes(wire: Wire) -> None:
         wire.receive()
     assert ended.value.rcvd is not None
     assert ended.value.rcvd.code == 1011
+
+
+@WIRES
+async def test_other_tasks_run_between_reading_a_long_message_and_carrying_it_out(
+    monkeypatch: pytest.MonkeyPatch, wire: str
+) -> None:
+    turns: list[str] = []
+
+    class Noting(CounterEnvironment):
+        def step(self, action: Add) -> Total:
+            turns.append("step")
+            return super().step(action)
+
+    def parse(frame: str) -> Any:
+        asyncio.get_running_loop().call_soon(turns.append, "another task")
+        return from_json(frame)
+
+    named: dict[str, Any] = {}
+    async with FakeSocket(sessions_of(Noting), *([V1] if wire == "v1" else []), max_message_bytes=4_000_000) as socket:
+        if wire == "v1":
+            socket.put({"type": "open", "id": 1})
+            named = {"session": (await socket.answers(1))[0]["session"]}
+        socket.put({"type": "reset", **named, **({"id": 1} if named else {})})
+        answered = len(await socket.answers(2 if named else 1))
+        monkeypatch.setattr("openenv.core.wire.bounded_json.from_json", parse)
+        numbered = {"id": 2} if named else {}
+        socket.put({**STEP, **named, **numbered, "data": {"amount": 1, "metadata": {"note": "x" * 2_000_000}}})
+        await socket.answers(answered + 1)
+    assert turns == ["another task", "step"]

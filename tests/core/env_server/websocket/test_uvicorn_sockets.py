@@ -16,8 +16,11 @@ from tests.support.environments.common import Add, CounterEnvironment, Total
 from tests.support.servers import RunningServer, eventually
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
+from websockets.sync.client import connect
 
 from openenv.core.env_server.app import create_fastapi_app
+from openenv.core.websocket_frames import PIECE
+from openenv.core.wire.names import V1
 
 # A second is enough to fill the buffers between server and client.
 _PINGS: dict[str, Any] = {"ws_ping_interval": 2.0, "ws_ping_timeout": 0.5}
@@ -73,6 +76,56 @@ def test_a_client_that_reads_goes_on(server: RunningServer) -> None:
     with server.wire() as wire:
         wire.reset()
         assert [wire.step(amount=1)["data"]["observation"]["total"] for _ in range(3)] == [1, 2, 3]
+
+
+class LongTotal(Total):
+    text: str = ""
+
+
+class LongEnvironment(CounterEnvironment):
+    def step(self, action: Add) -> LongTotal:
+        return LongTotal(total=1, text="é" * action.amount)
+
+
+@pytest.mark.parametrize("wire", ["legacy", "v1"])
+def test_a_long_answer_is_sent_in_pieces_and_others_are_answered_in_between(wire: str) -> None:
+    app = create_fastapi_app(LongEnvironment, Add, LongTotal, max_concurrent_envs=2)
+    named: dict[str, Any] = {}
+    with (
+        RunningServer(app) as server,
+        server.wire() as other,
+        connect(
+            f"ws://127.0.0.1:{server.port}/ws",
+            max_size=None,
+            max_queue=1,
+            compression=None,
+            subprotocols=[V1] if wire == "v1" else None,  # type: ignore[list-item]
+        ) as socket,
+    ):
+        other.reset()
+        if wire == "v1":
+            socket.send(json.dumps({"type": "open", "id": 1}))
+            named = {"session": json.loads(socket.recv())["session"], "id": 1}
+        socket.send(json.dumps({"type": "reset", **named}))
+        socket.recv()
+        named |= {"id": 2} if named else {}
+        socket.send(json.dumps({"type": "step", "data": {"amount": 16 * PIECE}, **named}))
+        pieces: list[str] = []
+        for piece in socket.recv_streaming():
+            assert isinstance(piece, str)
+            if not pieces:
+                ponged = socket.ping()
+                assert other.step(amount=1)["type"] == "observation"
+            pieces.append(piece)
+            is_ponged_before_the_end = ponged.is_set()
+        assert is_ponged_before_the_end
+        assert len(pieces) > 16
+        assert max(map(len, pieces)) == PIECE
+        answer = json.loads("".join(pieces))
+        assert answer["data"]["observation"]["text"] == "é" * 16 * PIECE
+        named |= {"id": 3} if named else {}
+        socket.send(json.dumps({"type": "state", **named}))
+        assert json.loads(socket.recv())["type"] == "state"
 
 
 # A frame says its length before its payload: 127 stands for a length of eight bytes behind it, and 0x80 for a mask.

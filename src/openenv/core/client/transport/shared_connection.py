@@ -147,12 +147,13 @@ class SharedConnection:
         self._opening[number] = _Opening(message, session, self)
         if self.connection.is_open or self._reconnect is None:  # else it is sent on the next connection
             self.post(message)
+        timer = asyncio.timeout(None if timeout_s is None else timeout_s + capacity_wait_s)
         try:
-            async with asyncio.timeout(None if timeout_s is None else timeout_s + capacity_wait_s):
+            async with timer:
                 return await session
         except BaseException as error:
             self._give_up(number, session)
-            if isinstance(error, TimeoutError):
+            if isinstance(error, TimeoutError) and timer.expired():  # a server's own error may be a TimeoutError, too
                 raise ConnectionFailedError(
                     f"The server did not open a session within {timeout_s} s (message_timeout_s)."
                 ) from error

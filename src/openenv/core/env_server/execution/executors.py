@@ -9,12 +9,14 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import nullcontext
 from queue import SimpleQueue
 from threading import Thread
 from types import CoroutineType
 from typing import Any
 
 from openenv.core.env_server.execution.introspection import EnvironmentFactory
+from openenv.core.telemetry import SpanContext
 
 logger = logging.getLogger(__name__)
 
@@ -58,10 +60,17 @@ class ThreadExecutor(Executor):
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._calls: SimpleQueue[_Call | None] | None = None
+        self._calls: SimpleQueue[_Call | None] | None = None  # while the thread runs
+        self._is_closed = False
 
     def run(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Awaitable[Any]:
-        """Call the function in the thread, after the calls submitted before."""
+        """Call the function in the thread, after the calls submitted before.
+
+        Raises:
+            RuntimeError: The executor is closed.
+        """
+        if self._is_closed:  # a thread that started now would never end
+            raise RuntimeError(f"Expected no call of the environment in {self._name!r}: its thread has ended.")
         if self._calls is None:
             self._calls = SimpleQueue()
             Thread(target=_work, args=(self._calls,), name=self._name, daemon=True).start()
@@ -70,7 +79,11 @@ class ThreadExecutor(Executor):
         return call.answer
 
     def close(self) -> None:
-        """End the thread once its calls are done. A further call would start another thread."""
+        """End the thread once its calls are done."""
+        self._is_closed = True
+        self._end_thread()
+
+    def _end_thread(self) -> None:
         if self._calls is not None:
             self._calls.put(None)
             self._calls = None
@@ -83,8 +96,8 @@ class SharedThreadExecutor(ThreadExecutor):
         """Do nothing: other sessions still use the thread."""
 
     def shut_down(self) -> None:
-        """End the thread once its calls are done, when the server ends."""
-        super().close()
+        """End the thread once its calls are done, when the server ends; a server that starts again has another."""
+        self._end_thread()
 
 
 def executor_for(environment_class: type | None, name: str) -> Executor:
@@ -115,7 +128,7 @@ def _work(calls: "SimpleQueue[_Call | None]") -> None:
 class _Call:
     """Call that waits or runs in a thread."""
 
-    __slots__ = ("_args", "_function", "_kwargs", "_loop", "answer")
+    __slots__ = ("_args", "_function", "_kwargs", "_loop", "_spans", "answer")
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]
@@ -125,13 +138,15 @@ class _Call:
         self._function = function
         self._args = args
         self._kwargs = kwargs
+        self._spans = SpanContext.current()
 
     def run(self) -> None:
         if self.answer.done():  # cancelled while it waited behind another call
             return
         result, error = None, None
         try:
-            result = self._function(*self._args, **self._kwargs)
+            with nullcontext() if self._spans is None else self._spans.attached():
+                result = self._function(*self._args, **self._kwargs)
         except BaseException as raised:  # noqa: BLE001  # every exception belongs to the awaiting side
             error = Raised(raised)
         try:

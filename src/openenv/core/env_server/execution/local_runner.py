@@ -70,6 +70,7 @@ class LocalRunner:
         self._session_name = session_name
         self._executor = executor
         self._keep = keep
+        self._turn = asyncio.Lock()  # held by each call that is awaited, so that ``close`` waits for it
         self._scored_step: ScoredStep | None = None
         environment_class: type = type(environment)
         self._reset = environment_method(environment_class, "reset")
@@ -142,7 +143,7 @@ class LocalRunner:
         """See ``Runner``."""
         checked = self._reset_parameters.checked(arguments)
         if not self.inline:
-            return _answered(self._session_name, "reset", timeout_s, self._call, self._reset, (), checked)
+            return self._answer("reset", timeout_s, self._call, self._reset, (), checked)
         try:
             result = self._plain_reset(**_accepted(self._reset, checked))
         except BaseException as error:
@@ -172,7 +173,7 @@ class LocalRunner:
         if listener is not None:
             return self._step_and_report(action, options, timeout_s, listener)
         if not self.inline:
-            return _answered(self._session_name, "step", timeout_s, self._call, self._step, (action,), options)
+            return self._answer("step", timeout_s, self._call, self._step, (action,), options)
         try:
             result = self._plain_step(action, **_accepted(self._step, options)) if options else self._plain_step(action)
         except BaseException as error:
@@ -181,30 +182,24 @@ class LocalRunner:
 
     async def state(self, timeout_s: float | None = None) -> Any:
         """Return the state, which may be a property or a method."""
-        return await _answered(
-            self._session_name, "state", timeout_s, self._executor.run, _read_state, self.environment
-        )
+        return await self._answer("state", timeout_s, self._executor.run, _read_state, self.environment)
 
     async def render(self, timeout_s: float | None = None) -> Picture | ImageFile | None:
         """Return a picture of the episode's current state; ``None`` where the environment has none."""
-        name = self._session_name
-        picture: Picture | ImageFile | None = await _answered(
-            name, "render", timeout_s, self._executor.run, _draw, self.environment
-        )
+        run = self._executor.run
+        picture: Picture | ImageFile | None = await self._answer("render", timeout_s, run, _draw, self.environment)
         return picture
 
     async def render_web(self, observation: Mapping[str, Any], timeout_s: float | None = None) -> WebView:
         """Return what the environment shows of an observation in a page."""
         run = self._executor.run
-        view: WebView = await _answered(
-            self._session_name, "render_web", timeout_s, run, _draw_web, self.environment, dict(observation)
-        )
+        web = dict(observation)
+        view: WebView = await self._answer("render_web", timeout_s, run, _draw_web, self.environment, web)
         return view
 
     async def metadata(self, timeout_s: float | None = None) -> Any:
         """Return the environment's description of itself."""
-        name = self._session_name
-        return await _answered(name, "get_metadata", timeout_s, self._executor.run, _read_metadata, self.environment)
+        return await self._answer("get_metadata", timeout_s, self._executor.run, _read_metadata, self.environment)
 
     async def tasks(self, question: TaskQuestion, timeout_s: float | None = None) -> WrittenJson:
         """Answer a question about the environment's tasks.
@@ -213,23 +208,23 @@ class LocalRunner:
             TasksUnsupportedError: The environment does not answer such questions.
             TaskNotFoundError: There is no such task.
         """
-        name = self._session_name
         run = self._executor.run
-        return WrittenJson(await _answered(name, question.method, timeout_s, run, ask, self.environment, question))
+        return WrittenJson(await self._answer(question.method, timeout_s, run, ask, self.environment, question))
 
     async def snapshot(self, timeout_s: float | None = None) -> Snapshot:
         """Return a snapshot; only where ``can_snapshot`` holds."""
-        name = self._session_name
         take = _read_snapshot if isinstance(self._executor, InlineExecutor) else _take_snapshot
-        copied = await _answered(name, "snapshot", timeout_s, self._executor.run, take, self.environment)
-        snapshot = copied if isinstance(copied, Snapshot) else await Snapshot.of_in_turns(copied)
+        name, run = self._session_name, self._executor.run
+        async with self._turn:
+            copied = await _answered(name, "snapshot", timeout_s, run, take, self.environment)
+            snapshot = copied if isinstance(copied, Snapshot) else await Snapshot.of_in_turns(copied)
         kept = rubric_states(self.environment)
         return snapshot.with_rubric(kept) if kept else snapshot
 
     async def restore(self, snapshot: Snapshot, timeout_s: float | None = None) -> None:
         """Restore a snapshot; only where ``can_snapshot`` holds."""
-        name = self._session_name
-        await _answered(name, "restore", timeout_s, self._executor.run, _restore_snapshot, self.environment, snapshot)
+        run = self._executor.run
+        await self._answer("restore", timeout_s, run, _restore_snapshot, self.environment, snapshot)
 
     async def copy(self, executor: Executor, session_name: str | None, timeout_s: float | None = None) -> "LocalRunner":
         """Copy the environment with ``copy.deepcopy``, into another executor.
@@ -243,8 +238,7 @@ class LocalRunner:
         run = _in_thread if isinstance(self._executor, InlineExecutor) else self._executor.run
         copies: list[Any] = []
         try:
-            name = self._session_name
-            await _answered(name, "deepcopy", timeout_s, run, _copy_into, copies, self.environment)
+            await self._answer("deepcopy", timeout_s, run, _copy_into, copies, self.environment)
             if isinstance(copies[0], Exception):
                 raise EnvironmentFailedError(f"copy.deepcopy raised {_described(copies[0])}") from copies[0]
         except BaseException:
@@ -253,11 +247,14 @@ class LocalRunner:
         return LocalRunner(copies[0], executor, session_name)
 
     async def close(self) -> None:
-        """Close the environment and its executor. An exception of the environment's ``close`` is only logged."""
+        """Close the environment and its executor when the call under way, if any, has ended.
+
+        An exception of the environment's ``close`` is only logged.
+        """
         if self._keep:
             return
         try:
-            await _answered(self._session_name, "close", None, self._executor.run, self.environment.close)
+            await self._answer("close", None, self._executor.run, self.environment.close)
         except RequestError:
             logger.debug("the environment did not close cleanly")  # _failure has logged the cause
         finally:
@@ -267,15 +264,21 @@ class LocalRunner:
         """Return a plain method's result, or a coroutine where the result is awaitable."""
         if isinstance(result, _FINAL) or not isawaitable(result):
             return result
-        return _answered(self._session_name, operation, timeout_s, _resolved, result)
+        return self._answer(operation, timeout_s, _resolved, result)
+
+    async def _answer(
+        self, operation: str, timeout_s: float | None, start: Callable[..., Awaitable[Any]], /, *args: Any
+    ) -> Any:
+        """Call the environment's code, and await its answer, when the call before has ended."""
+        async with self._turn:
+            return await _answered(self._session_name, operation, timeout_s, start, *args)
 
     async def _step_and_report(
         self, action: Any, options: Mapping[str, Any], timeout_s: float | None, listener: ProgressListener
     ) -> Any:
         """Call ``step`` of an environment that reports its progress to a listener."""
-        name, call = self._session_name, self._call
         try:
-            return await _answered(name, "step", timeout_s, call, self._step, (action,), options, listener)
+            return await self._answer("step", timeout_s, self._call, self._step, (action,), options, listener)
         finally:
             if getattr(self.environment, "_progress_listener", None) is listener:
                 self.environment._progress_listener = None

@@ -243,7 +243,8 @@ def _without_gaps(row: JournalRow, notes: list[_Note], first_id: int, last_id: i
         expected += 1
     end = last_id
     if end is None:  # a history that starts with a reset has at least that request
-        end = notes[-1][0] if notes else first_id - 1 + (row.start == row.number and row.since == first_id)
+        starts_with_reset = row.start == row.number and row.since == first_id
+        end = notes[-1][0] if notes else first_id if starts_with_reset else first_id - 1
     if expected <= end:
         raise SessionLostError(
             f"request {expected} is not in the journal: what came so long ago was removed to keep the journal small, "

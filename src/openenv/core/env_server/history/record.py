@@ -40,6 +40,12 @@ _UNCHANGEABLE = frozenset((str, int, float, bool, type(None)))
 # Limits of the memory of a session without a journal: requests, and bytes of their data.
 _MOST_REQUESTS = 1024
 _MOST_BYTES = 1024 * 1024
+# Characters of an answer up to which it is kept as a hash: of a longer one, the hash takes milliseconds.
+_LONGEST_ANSWER = 8 * 1024 * 1024
+# The same of all sessions of a process.
+_MOST_BYTES_IN_ALL = 128 * 1024 * 1024
+# Bytes that Python needs for a request on record beside its data.
+_BYTES_OF_REQUEST = 256
 
 
 class Record(Protocol):
@@ -82,6 +88,17 @@ class Record(Protocol):
         """Record the end of the session."""
 
 
+class RecordMemory:
+    """Memory of the records of all sessions of a process without a journal.
+
+    Attributes:
+        used: Bytes that the records hold now.
+    """
+
+    def __init__(self) -> None:
+        self.used = 0
+
+
 class MemoryRecord:
     """Record of the last requests of a session without a journal.
 
@@ -89,14 +106,19 @@ class MemoryRecord:
     Errors, and answers to agents, which may be errors, are kept as text: a replay has to recognise a timeout.
 
     Args:
+        memory: Memory of the records of all sessions.
         parent: Record of the session that this session was forked from.
         recoverable: See ``Record``.
     """
 
-    __slots__ = ("_bytes", "_overflowed", "_requests", "_seeded", "recoverable")
+    __slots__ = ("_bytes", "_ended", "_overflowed", "_requests", "_seeded", "memory", "recoverable")
 
-    def __init__(self, parent: "MemoryRecord | None" = None, *, recoverable: bool | None = None) -> None:
+    def __init__(
+        self, memory: RecordMemory, parent: "MemoryRecord | None" = None, *, recoverable: bool | None = None
+    ) -> None:
+        self.memory = memory
         self.recoverable = recoverable
+        self._ended = False  # set when the session has ended: the answer under way is not kept any more
         self._requests: list[tuple[str, bytes, int, str, str | int, bool]] = []
         self._bytes = 0
         self._overflowed = False
@@ -104,6 +126,7 @@ class MemoryRecord:
         if parent is not None:
             self._requests.extend(parent._requests)
             self._bytes = parent._bytes
+            memory.used += parent._bytes
             self._overflowed = parent._overflowed
             self._seeded = parent._seeded
             self.recoverable = parent.recoverable
@@ -127,14 +150,19 @@ class MemoryRecord:
             self._forget()
             self._overflowed = False
             self._seeded = names_seed(request)
-        if self._overflowed:
+        if self._overflowed or self._ended:
+            return
+        if len(answer) > _LONGEST_ANSWER and not failed:
+            self._overflow()
             return
         kept = portable(answer) if failed or request.type == _MCP else hash(answer)
         kind, data = (request.type, data_sent) if isinstance(data_sent, bytes) else (LOST, b"{}")
-        self._bytes += len(data) + (len(kept) if isinstance(kept, str) else 0)
-        if len(self._requests) == _MOST_REQUESTS or self._bytes > _MOST_BYTES:
-            self._forget()
-            self._overflowed = True
+        size = _BYTES_OF_REQUEST + len(data) + (len(kept) if isinstance(kept, str) else 0)
+        self._bytes += size
+        self.memory.used += size
+        is_full = self._bytes > _MOST_BYTES or self.memory.used > _MOST_BYTES_IN_ALL
+        if is_full or len(self._requests) == _MOST_REQUESTS:
+            self._overflow()
             return
         self._requests.append((kind, data, request.id, request.session, kept, failed))
 
@@ -150,7 +178,8 @@ class MemoryRecord:
         if self._overflowed:
             raise SessionLostError(
                 f"more than {_MOST_REQUESTS} requests, or {_MOST_BYTES} bytes of them, came since the reset that it "
-                "would have to be replayed from; a server with a journal keeps them all."
+                f"would have to be replayed from, or an answer was longer than {_LONGEST_ANSWER} characters, or the "
+                f"server had {_MOST_BYTES_IN_ALL} bytes of all sessions; a server with a journal keeps them all."
             )
         entries = [
             HistoryEntry(V1Request(kind, from_json(data), number, session), answer, failed)
@@ -160,9 +189,16 @@ class MemoryRecord:
 
     def ended(self, why: str) -> None:
         """See ``Record``."""
+        self._forget()
+        self._ended = True
+
+    def _overflow(self) -> None:
+        self._forget()
+        self._overflowed = True
 
     def _forget(self) -> None:
         self._requests.clear()
+        self.memory.used -= self._bytes
         self._bytes = 0
 
 

@@ -25,7 +25,7 @@ NUMBER_BITS = 32
 
 
 class JournalRow(NamedTuple):
-    """JournalRow of a session, see ``sqlite.py``."""
+    """Row of a session, see ``sqlite.py``."""
 
     number: int
     id: str

@@ -8,6 +8,7 @@ A client names its session over HTTP by a header or a cookie:
   reset opened is closed after a minute, or earlier if another client needs the slot.
 """
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -30,7 +31,7 @@ from openenv.core.exceptions import (
     SessionCapacityError,
     SessionNotFoundError,
 )
-from openenv.core.wire.answers import outcome_json, state_json
+from openenv.core.wire.answers import is_long, outcome_json, state_json
 from openenv.core.wire.names import SESSION_COOKIE, SESSION_HEADER
 from openenv.core.wire.results import Outcome
 from openenv.core.wire.types import (
@@ -176,10 +177,12 @@ class HTTPTransport:
         arguments = {} if body is None else body.model_dump(exclude_unset=True)
         session = self._named_session(request, cookie_may_be_stale=True) or await self._open(request)
         if session is not None:
-            answer = _outcome_response(await session.reset(arguments), session.checks.unknown_parameters(arguments))
+            answer = await _outcome_response(
+                await session.reset(arguments), session.checks.unknown_parameters(arguments)
+            )
             return _naming(answer, session, secure=request.url.scheme == "https")
         async with self._sessions.temporary_session() as session:
-            return _outcome_response(await session.reset(arguments), session.checks.unknown_parameters(arguments))
+            return await _outcome_response(await session.reset(arguments), session.checks.unknown_parameters(arguments))
 
     async def step(self, request: Request, body: StepRequest) -> Response:
         """Execute an action, in the session that the request names or, without one, in a fresh environment."""
@@ -187,11 +190,11 @@ class HTTPTransport:
         own = body.model_extra or {}
         session = self._named_session(request)
         if session is not None:
-            return _outcome_response(
+            return await _outcome_response(
                 await session.step(body.action, body.timeout_s, options), session.checks.unknown_options(own)
             )
         async with self._sessions.temporary_session() as session:
-            return _outcome_response(
+            return await _outcome_response(
                 await session.step(body.action, body.timeout_s, options), session.checks.unknown_options(own)
             )
 
@@ -251,12 +254,15 @@ class HTTPTransport:
             return None
 
 
-def _outcome_response(outcome: Outcome, warning: str | None) -> Response:
+async def _outcome_response(outcome: Outcome, warning: str | None) -> Response:
     """Return an outcome in the public server's form for HTTP: the reward as a float, always with metadata."""
     if outcome.reward is not None:
         outcome.reward = float(outcome.reward)
     headers = None if warning is None else {WARNING_HEADER: _in_header(f"{warning} It was left out.")}
-    return json_response(outcome_json(outcome, always_metadata=True), headers=headers)
+    write = partial(outcome_json, outcome, always_metadata=True)
+    observation = outcome.observation
+    is_written_aside = isinstance(observation, BaseModel) and is_long(observation)
+    return json_response(await asyncio.to_thread(write) if is_written_aside else write(), headers=headers)
 
 
 def _in_header(text: str) -> str:

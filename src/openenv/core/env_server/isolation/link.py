@@ -30,6 +30,7 @@ from openenv.core.exceptions import (
     TasksUnsupportedError,
 )
 from openenv.core.plain_values import plain_value
+from openenv.core.telemetry import SpanContext
 from openenv.core.wire.answers import unsendable, written_observation
 from openenv.core.wire.arrays import ArrayJson, ArrayWriter
 from openenv.core.wire.errors import error_json
@@ -184,11 +185,13 @@ class Call(NamedTuple):
         operation: ``open``, ``reset``, ``step``, ``state``, ``render``, ``render_web``, ``tasks``, ``snapshot``,
             ``restore``, ``metadata`` or ``close``.
         arguments: Arguments of the runner's method.
+        spans: Context of the call's spans; ``None`` while spans are off.
     """
 
     session: int
     operation: str
     arguments: tuple[Any, ...]
+    spans: SpanContext | None = None
 
 
 CANCEL = b""

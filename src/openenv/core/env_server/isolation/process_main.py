@@ -111,7 +111,9 @@ class Worker:
 
     async def _answer(self, number: int, body: bytes) -> None:
         try:
-            answer = await self._execute(read_call(body), number)
+            call = read_call(body)
+            with nullcontext() if call.spans is None else call.spans.attached():
+                answer = await self._execute(call, number)
         except RequestError as error:
             answer = write_error(error)
         except Exception as error:  # a fault of this module; without an answer the server would wait for ever

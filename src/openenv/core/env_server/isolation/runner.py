@@ -21,6 +21,7 @@ from openenv.core.exceptions import (
     RequestError,
     ResetNeededError,
 )
+from openenv.core.telemetry import SpanContext
 from openenv.core.wire.results import Outcome, WrittenJson
 
 logger = logging.getLogger(__name__)
@@ -188,7 +189,7 @@ class ProcessRunner:
         if process is None:
             raise ResetNeededError(_NO_PROCESS)
         try:
-            return await process.call(Call(self._number, operation, arguments), timeout_s)
+            return await process.call(Call(self._number, operation, arguments, SpanContext.current()), timeout_s)
         except RequestError:
             if process.ended is not None:
                 self._release(process)

@@ -2,7 +2,7 @@
 
 import hmac
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
 from openenv.core.env_server.history import Journal, JournalRecord, hashed
@@ -123,7 +123,7 @@ class Recovery:
 
     async def _rebuild(self, session: Session, row: JournalRow, history: History) -> None:
         described = await self._describe(session)
-        if described != row.environment:
+        if not _is_same(row.environment, described):
             raise SessionLostError(f"the server now has {described}, and had {row.environment} then.", "environment")
         await rebuild(session, history)
 
@@ -163,16 +163,31 @@ def failure_of(error: BaseException | None) -> str:
             return "other"
 
 
+def _is_same(recorded: str, described: str) -> bool:
+    """Return whether an environment on record is the one that was described; one without its manifest may be."""
+    before, manifest, _ = described.partition(_MANIFEST)
+    return recorded == described or (manifest not in recorded and recorded == f"{before})")
+
+
 _DESCRIBING = ("name", "version")
+# Begins what the manifest says, which older journals lack.
+_MANIFEST = "; openenv.yaml: "
 
 
-async def describe_environment(session: Session) -> str:
-    """Return a description of a session's environment, which differs with class, name and version."""
+async def describe_environment(session: Session, manifest: Mapping[str, str]) -> str:
+    """Return a description of a session's environment, which differs with class, name and version.
+
+    Args:
+        session: The session.
+        manifest: Name and version of the environment's manifest, those that it has. An author who changes the version
+            there changes it, whatever ``get_metadata`` says.
+    """
     try:
         metadata = await session.metadata()
     except RequestError as error:
         logger.debug("the environment can't say what it is: %s", error.message)
         metadata = {}
     about = metadata if isinstance(metadata, dict) else {key: getattr(metadata, key, None) for key in _DESCRIBING}
-    described = f"{session.info().environment_type} (name {about.get('name')}, version {about.get('version')})"
+    said, written = (f"name {each.get('name')}, version {each.get('version')}" for each in (about, manifest))
+    described = f"{session.info().environment_type} ({said}{_MANIFEST}{written if manifest else 'none'})"
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in described)

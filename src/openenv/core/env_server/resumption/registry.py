@@ -12,12 +12,13 @@ from functools import partial
 from typing import Any
 
 from openenv.core.env_server.history import Journal, JournalRecord
-from openenv.core.env_server.history.record import MemoryRecord
+from openenv.core.env_server.history.record import MemoryRecord, RecordMemory
 from openenv.core.env_server.history.rows import JournalRow
 from openenv.core.env_server.metrics import Ending
 from openenv.core.env_server.resumption.fork import Fork
 from openenv.core.env_server.resumption.recovery import Recovery, describe_environment, failure_of
 from openenv.core.env_server.resumption.resumable_session import ResumableSession, SessionConnection
+from openenv.core.env_server.sessions.about import About
 from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.env_server.sessions.session import Session
 from openenv.core.env_server.sessions.state import Phase
@@ -57,6 +58,8 @@ class ResumableSessions:
         self._sessions = sessions
         self._max_message_bytes = max_message_bytes
         self.journal = journal
+        self._record_memory = RecordMemory()
+        self._about = About(sessions, sessions.factory.name)
         self._environment: str | None = None
         self._recovery = None if journal is None else Recovery(journal, sessions, self._describe)
         self._recovering: dict[str, asyncio.Task[ResumableSession]] = {}
@@ -248,12 +251,12 @@ class ResumableSessions:
     async def _new_record(self, session: Session, token: str) -> MemoryRecord | JournalRecord:
         """Create the record of a new session: in the journal or, if that can't be opened, in memory."""
         if self.journal is None:
-            return MemoryRecord()
+            return MemoryRecord(self._record_memory)
         try:
             await self.journal.start()
             return self.journal.add(session.id, token, await self._describe(session))
         except JournalError:  # logged by the journal
-            return MemoryRecord(recoverable=False)
+            return MemoryRecord(self._record_memory, recoverable=False)
         except BaseException:
             self._sessions.close(session, Ending.FAILED)
             raise
@@ -268,7 +271,7 @@ class ResumableSessions:
         self, original: ResumableSession, session_id: str, token: str, last_id: int
     ) -> MemoryRecord | JournalRecord:
         if isinstance(original.record, MemoryRecord):
-            return MemoryRecord(original.record)
+            return MemoryRecord(self._record_memory, original.record)
         assert self.journal is not None
         assert self._environment is not None
         record = self.journal.add_child(
@@ -295,7 +298,7 @@ class ResumableSessions:
     async def _describe(self, session: Session) -> str:
         """Return the description of the environment, from the first session."""
         if self._environment is None:
-            self._environment = await describe_environment(session)
+            self._environment = await describe_environment(session, self._about.manifest)
         return self._environment
 
     async def _live(self, session_id: str, token: str, answered: int) -> ResumableSession | None:

@@ -47,7 +47,7 @@ class About:
             "name": self._name,
             "description": self._docstring or f"{self._name} environment",
             "version": _DEFAULT_VERSION,
-            **self._manifest,
+            **self.manifest,
         }
         return EnvironmentMetadata(**written, readme_content=self._readme)
 
@@ -104,7 +104,8 @@ class About:
         return next((folder for folder in folders if (folder / _MANIFEST).is_file()), None)
 
     @cached_property
-    def _manifest(self) -> dict[str, str]:
+    def manifest(self) -> dict[str, str]:
+        """Name, description and version of the manifest, those that it has."""
         if self._folder is None:
             return {}
         try:

@@ -35,7 +35,7 @@ from openenv.core.exceptions import (
     SessionNotFoundError,
 )
 from openenv.core.wire.actions import decode_action, takes_tool_actions
-from openenv.core.wire.answers import state_json, written_outcome, written_picture
+from openenv.core.wire.answers import is_long, state_json, written_outcome, written_picture
 from openenv.core.wire.arrays import ArrayWriter, Written
 from openenv.core.wire.errors import validated
 from openenv.core.wire.mcp_types import LONGEST_TOOL_NAME, ListToolsAction
@@ -295,6 +295,7 @@ class Session:
         """
         async with self._turn:
             self._check_open()
+            self.touch()
             if self.episode.phase is not Phase.NEW:
                 return None
             if self._trace is not None:
@@ -346,6 +347,7 @@ class Session:
         """
         async with self._turn:
             self._check_open()
+            self.touch()
             if not self._runner.has_state:
                 return State(episode_id=self.episode.id, step_count=self.episode.step_count)
             return await self._runner.state(self._limits.step_timeout_s or timeout_s)
@@ -358,6 +360,7 @@ class Session:
         """
         async with self._turn:
             self._check_open()
+            self.touch()
             return await self._runner.render(self._limits.step_timeout_s)
 
     async def render_web(self, observation: Mapping[str, Any]) -> WebView | WrittenJson:
@@ -371,6 +374,7 @@ class Session:
         """
         async with self._turn:
             self._check_open()
+            self.touch()
             return await self._runner.render_web(observation, self._limits.step_timeout_s)
 
     async def metadata(self) -> Any:
@@ -380,6 +384,7 @@ class Session:
             RequestError: The environment raised or timed out.
         """
         async with self._turn:
+            self._check_open()
             return await self._runner.metadata(self._limits.reset_timeout_s or _METADATA_TIMEOUT_S)
 
     async def tasks(self, method: TaskMethod, *arguments: Any) -> Any:
@@ -398,6 +403,7 @@ class Session:
             RequestError: The environment raised, timed out or returned a value that is no JSON.
         """
         async with self._turn:
+            self._check_open()
             answer = await self._runner.tasks(TaskQuestion(method, arguments), self._limits.reset_timeout_s)
         return from_json(answer.text)
 
@@ -487,6 +493,7 @@ class Session:
             RequestError: The environment raised, timed out or returned a snapshot that can't be stored.
         """
         async with self._turn:
+            self._check_open()
             return Checkpoint(await self._runner.snapshot(self._limits.step_timeout_s), self.episode.position)
 
     async def restore(self, checkpoint: Checkpoint) -> None:
@@ -496,6 +503,7 @@ class Session:
             RequestError: The environment raised or timed out.
         """
         async with self._turn:
+            self._check_open()
             await self._runner.restore(checkpoint.snapshot, self._limits.reset_timeout_s)
             self.episode.continue_from(checkpoint.position)
 
@@ -510,6 +518,7 @@ class Session:
             RequestError: The environment can't be copied.
         """
         async with self._turn:
+            self._check_open()
             return await self._runner.copy(executor, session_name, self._limits.reset_timeout_s)
 
     def refuse_requests(self) -> None:
@@ -517,7 +526,7 @@ class Session:
         self.status = SessionState.CLOSED
 
     async def close(self) -> None:
-        """Close the environment when the call under way, if any, has ended."""
+        """Close the environment when its call under way, if any, has ended: the runner waits for that."""
         with self._observe("close") as facts:
             facts["ending"] = self.ending or Ending.CLOSED
             facts["episodes"] = self.episode.number
@@ -579,7 +588,6 @@ class Session:
     def _check_open(self) -> None:
         if self.status is _CLOSED:
             raise SessionNotFoundError(self.id, _ENDED)
-        self.last_activity = time.monotonic()
 
     async def _traced(self, start: Callable[..., Started[Outcome]], *arguments: Any) -> Outcome:
         """Carry out a reset or a step, and record its error, if any, in the trace."""
@@ -601,7 +609,9 @@ class Session:
             if kind == _RESET:
                 return self._written(await self.reset(data, sent))
             if kind == _STATE:
-                return state_json(await self.state())
+                state = await self.state()
+                is_model = isinstance(state, BaseModel | Mapping)
+                return await asyncio.to_thread(state_json, state) if is_model and is_long(state) else state_json(state)
             observation = data.get("observation")
             shown = await (self.render() if observation is None else self.render_web(observation))
             return written_picture(shown, self._arrays)
@@ -638,6 +648,7 @@ class Session:
 
     def _start_reset(self, arguments: Mapping[str, Any], sent: KeptData = None) -> Started[Outcome]:
         self._check_open()
+        self.touch()
         if self._trace is not None:
             self._trace.request(_RESET, arguments, sent)
         self.checks.check_parameters(arguments)
@@ -656,7 +667,7 @@ class Session:
         return self._began(arguments, result)
 
     async def _finish_reset(self, arguments: Mapping[str, Any], result: Coroutine[Any, Any, Any]) -> Outcome:
-        return self._began(arguments, await result)
+        return self._began(arguments, await self._with_long_json(await result))
 
     def _start_step(
         self,
@@ -691,7 +702,25 @@ class Session:
         return self._finish_step(result, complete) if isinstance(result, CoroutineType) else complete(result)
 
     async def _finish_step(self, result: Coroutine[Any, Any, Any], complete: Callable[[Any], Outcome]) -> Outcome:
-        return complete(await result)
+        return complete(await self._with_long_json(await result))
+
+    async def _with_long_json(self, result: Any) -> Any:
+        """Return what the environment returned; where its JSON is long, with that, which a thread has written.
+
+        The event loop goes on between the operations of the thread.
+        """
+        observation = result[0] if isinstance(result, tuple) and result else result
+        if not isinstance(observation, BaseModel) or not is_long(observation):
+            return result
+        try:
+            return await asyncio.to_thread(self._with_json, result)
+        except RequestError:  # it is raised again where the JSON is needed, after the step has been counted
+            return result
+
+    def _with_json(self, result: Any) -> Outcome:
+        outcome = outcome_of(result)
+        outcome.written = written_outcome(outcome, self._arrays)
+        return outcome
 
     def _began(self, arguments: Mapping[str, Any], result: Any) -> Outcome:
         try:

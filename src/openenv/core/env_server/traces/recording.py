@@ -296,7 +296,7 @@ class SessionTrace:
         if kind is None:
             return
         try:
-            outcome.written = written = written_outcome(outcome, arrays)
+            outcome.written = written = outcome.written or written_outcome(outcome, arrays)
         except RequestError as error:  # the transport meets it, too
             self._kind = kind
             self.failure(error)

@@ -274,14 +274,19 @@ def _real(number: float) -> float:
         return math.inf if number > 0 else -math.inf
 
 
+def _text(chosen: str | None) -> str | None:
+    """Return a text of an author's as the tables hold it: a surrogate has no form in UTF-8."""
+    return None if chosen is None else chosen.encode(errors="replace").decode()
+
+
 def _values(run: int, row: EpisodeRow) -> tuple[object, ...]:
     parent = None if row.parent is None else number_in(run, row.parent)
     return (
         number_in(run, row.number),
         row.session,
         row.transport,
-        row.environment,
-        row.version,
+        _text(row.environment),
+        _text(row.version),
         row.started_at,
         row.episode_id,
         row.seed,
@@ -293,5 +298,5 @@ def _values(run: int, row: EpisodeRow) -> tuple[object, ...]:
         None if row.reward is None else _real(row.reward),
         row.ending,
         row.ended_at,
-        row.error,
+        _text(row.error),
     )

@@ -159,10 +159,7 @@ class TraceWriter:
             logger.error("the traces %s were not written completely in %g s", self._name, _CLOSE_TIMEOUT_S)
 
     def _run(self) -> None:
-        try:
-            _Writing(self._database, self._retention, self._metrics, self._hidden, self._written).run(self._queue)
-        except Exception:
-            logger.exception("the traces %s are not written any more, until the server is started again", self._name)
+        _Writing(self._database, self._retention, self._metrics, self._hidden, self._written).run(self._queue)
 
     def _written(self, size: int) -> None:
         with self._counting:
@@ -208,8 +205,14 @@ class _Writing:
         is_open = True
         while is_open:
             batches, is_open = _next_of(queue, _RETRY_EVERY_S if self._unwritten else _HEARTBEAT_EVERY_S)
-            self._add(batches)
-            self._write()
+            try:
+                self._add(batches)
+                self._write()
+            except Exception:  # a fault of the store: what comes afterwards is recorded all the same
+                logger.exception(
+                    "%d parts of episodes can't be recorded in the traces %s", len(self._unwritten), self._name
+                )
+                self._drop()
         self._end()
 
     def _add(self, batches: Sequence[_Batch]) -> None:
@@ -222,9 +225,9 @@ class _Writing:
     def _add_part(self, part: Part, hidden: Hidden) -> None:
         try:
             self._unwritten.append(_encoded_part(part, hidden))
-        except (ValueError, RecursionError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             self._metrics.trace_parts_dropped += 1
-            logger.warning("a part of the episode %s can't be recorded: %s", part.row.session, error)
+            logger.warning("a part of the episode %s can't be recorded: %r", part.row.session, error)
 
     def _write(self) -> None:
         try:
@@ -234,11 +237,19 @@ class _Writing:
             self._fail(error)
             return
         self._succeed()
+        self._forget()
+        if time.monotonic() >= self._prune_at:
+            self._prune(connection)
+
+    def _drop(self) -> None:
+        self._metrics.trace_parts_dropped += len(self._unwritten)
+        self._forget()
+        self._close()
+
+    def _forget(self) -> None:
         self._unwritten.clear()
         size, self._unwritten_size = self._unwritten_size, 0
         self._on_written(size)
-        if time.monotonic() >= self._prune_at:
-            self._prune(connection)
 
     def _open(self) -> tuple[TraceConnection, Run]:
         """Return the connection to the tables, which are created again where they were removed, and the run there."""

@@ -18,6 +18,7 @@ from starlette.types import Receive, Send
 
 from openenv.core.env_server.execution.runner import Started
 from openenv.core.env_server.metrics import Metrics
+from openenv.core.wire.bounded_json import LONG_MESSAGE
 
 logger = logging.getLogger(__name__)
 
@@ -373,6 +374,8 @@ class Connection(Generic[MessageT, AnswerT]):
             metrics.characters_in += self._frame_size
             try:
                 for count, message in enumerate(wire.decode(text, self._max_message_bytes), 1):
+                    if self._frame_size > LONG_MESSAGE:  # to parse it took milliseconds, as to carry it out may
+                        await asyncio.sleep(0)
                     answer: Any = wire.submit(message)
                     if isinstance(answer, CoroutineType):
                         self._read_ahead.add(self)

@@ -5,6 +5,7 @@
 - Sockets of clients that stop reading, or disconnect during shutdown, are aborted.
 - A handshake that can't be parsed has an answer, too.
 - Received data is parsed in slices of some milliseconds, between which other tasks run.
+- Long messages are sent in pieces, which are written one after another as the client reads them.
 - A message may be fragmented, but not into very many tiny fragments; a client that pings without reading gets one pong.
 """
 
@@ -24,7 +25,14 @@ from websockets.protocol import State
 
 from openenv.core.env_server.http.bounded_transport import BoundedTransport
 from openenv.core.env_server.websocket.connection import SOCKET_USE, SocketUse
-from openenv.core.websocket_frames import BINARY_FRAME, FrameSplitter, payload_of, server_frame
+from openenv.core.websocket_frames import (
+    BINARY_FRAME,
+    PIECE,
+    FrameSplitter,
+    payload_of,
+    server_frame,
+    server_frames,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -80,6 +88,7 @@ class DecisiveSockets(WebSocketsSansIOProtocol):
         self._bytes_in_parts = 0
         self._last_pong = b""
         self._messages = 0
+        self._sending = asyncio.Lock()  # held while a message is sent in pieces, or waits for a client to read
 
     @property
     def idle_since(self) -> float | None:
@@ -185,16 +194,39 @@ class DecisiveSockets(WebSocketsSansIOProtocol):
         return message
 
     async def send(self, message: ASGISendEvent) -> None:
-        """Send a message of the application; a whole message at once, unless the client does not read."""
-        if message["type"] == "websocket.send" and self.writable.is_set() and self._is_plain():
-            data, text = message.get("bytes"), message.get("text")
-            if data is not None:
-                self.transport.write(server_frame(data, binary=True))
-                return
-            if text is not None:
-                self.transport.write(server_frame(text.encode()))
-                return
-        await super().send(message)
+        """Send a message of the application; one that is not long at once, unless the client does not read."""
+        if message["type"] != "websocket.send":
+            await super().send(message)
+            return
+        data, text = message.get("bytes"), message.get("text")
+        is_long = len(text if data is None else data) > PIECE  # type: ignore[arg-type]  # one of them is given
+        if is_long or not self.writable.is_set() or self._sending.locked() or not self._is_plain():
+            async with self._sending:
+                await (self._send_in_pieces(message) if is_long else super().send(message))
+        elif data is not None:
+            self.transport.write(server_frame(data, binary=True))
+        elif text is not None:
+            self.transport.write(server_frame(text.encode()))
+
+    async def _send_in_pieces(self, message: ASGISendEvent) -> None:
+        """Send a long message, between whose pieces other tasks run and control frames are sent."""
+        await self.writable.wait()
+        if not self._is_plain():
+            await super().send(message)
+            return
+        whole: Any = message.get("text") if message.get("bytes") is None else message.get("bytes")
+        is_sent = False
+        try:
+            for frame in server_frames(whole):
+                if not self._is_plain():  # closed meanwhile
+                    break
+                self.transport.write(frame)
+                await asyncio.sleep(0)
+                await self.writable.wait()
+            is_sent = True
+        finally:
+            if not is_sent:  # what followed would be read as a part of this message
+                self.transport.abort()
 
     def _refuse_handshake(self) -> None:
         """Answer a handshake that ``websockets`` could not parse; uvicorn does not send even the answer that it has."""
