@@ -143,3 +143,20 @@ def test_what_is_no_run_and_no_query_is_refused(http: TestClient, folder: RunFol
     assert answer.status_code == 404
     assert "config.yaml" in answer.json()["detail"]
     assert http.get("/web/run/progress", headers={"X-Forwarded-For": "203.0.113.9"}).status_code == 401
+
+
+def test_lines_that_have_no_episodes_spoil_no_page(http: TestClient, folder: RunFolder) -> None:
+    before = http.get("/web/run/rollouts").json()
+    with (folder.path / "rollouts.jsonl").open("a") as file:
+        for episodes in (5, [5], [{"group": 1, "task": {}}], [{"group": 1, "task": 5, "reward": 1.0}]):
+            file.write(json.dumps({"step": 2, "environment": "", "episodes": episodes}) + "\n")
+        file.write('{"step": 2}\n')
+    with (folder.path / "starts.jsonl").open("a") as file:
+        file.write('{"time": "never"}\n')
+    assert http.get("/web/run/rollouts").json() == before
+    assert progress(http)["starts"][-1] == {"time": "never"}
+
+
+@pytest.mark.parametrize("query", [f"progress?offset={'9' * 30}", f"rollouts?step={'9' * 30}", "progress?offset=-1"])
+def test_a_number_that_no_file_has_is_an_invalid_query(http: TestClient, query: str) -> None:
+    assert http.get(f"/web/run/{query}").status_code == 422

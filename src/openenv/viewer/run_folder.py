@@ -1,12 +1,17 @@
 """Folder of a training run, read while the run writes it: settings, state, metrics from an offset on, and rollouts."""
 
 import fcntl
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple
 from zlib import crc32
 
+from pydantic import BaseModel, ValidationError
+
 from openenv.core.documents import read_json, read_yaml
 from openenv.core.exceptions import ConfigurationError
+from openenv.traces.episodes import Count
 from openenv.viewer.growing_file import objects_of
 from openenv.viewer.step_index import StepIndex
 
@@ -114,7 +119,7 @@ class TrainingRun:
         Returns:
             The step, ``None`` where there is none; and its lines in ``rollouts.jsonl``, one for each environment.
         """
-        lines = objects_of(self._rollouts.lines(step))
+        lines = rollouts_of(self._rollouts.lines(step))
         return (lines[0]["step"], lines) if lines else (None, [])
 
     def _is_held(self) -> bool:
@@ -127,6 +132,37 @@ class TrainingRun:
             except OSError:  # a file system without locks
                 return False
         return False
+
+
+def rollouts_of(lines: Iterable[bytes]) -> list[dict[str, Any]]:
+    """Return the lines of ``rollouts.jsonl`` that have episodes, whatever has written the others.
+
+    Args:
+        lines: The lines.
+    """
+    found = []
+    for line in objects_of(lines):
+        with suppress(ValidationError):
+            _Rollouts.model_validate(line)
+            found.append(line)
+    return found
+
+
+class _Note(BaseModel):
+    """Episode of a step, as far as it is read."""
+
+    group: int
+    task: dict[str, Any]
+    reward: float
+    episode_id: str = ""
+
+
+class _Rollouts(BaseModel):
+    """Line of ``rollouts.jsonl``, as far as it is read."""
+
+    step: Count
+    environment: str | None = None
+    episodes: list[_Note]
 
 
 def _mark(file: BinaryIO, offset: int) -> str:
