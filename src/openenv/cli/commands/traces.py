@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -235,7 +236,7 @@ def _summary(conversation: Conversation) -> str:
 
 
 def _fields(of: Episode | Entry | Score | Conversation) -> dict[str, Any]:
-    return {name: getattr(of, name) for name in of.__dataclass_fields__}
+    return {each.name: getattr(of, each.name) for each in fields(of)}
 
 
 def _line(episode: Episode) -> str:
@@ -263,11 +264,11 @@ def _task_of(episode: Episode) -> str:
 
 
 def _heading(episode: Episode) -> str:
-    fields = {name: value for name, value in _fields(episode).items() if value is not None}
-    fields["started_at"] = _clock(episode.started_at)
+    known = {name: value for name, value in _fields(episode).items() if value is not None}
+    known["started_at"] = _clock(episode.started_at)
     if episode.ended_at is not None:
-        fields["ended_at"] = _clock(episode.ended_at)
-    return "\n".join(_printable(f"{name}: {value}") for name, value in fields.items())
+        known["ended_at"] = _clock(episode.ended_at)
+    return "\n".join(_printable(f"{name}: {value}") for name, value in known.items())
 
 
 def _shown(number: int, entry: Entry) -> str:
