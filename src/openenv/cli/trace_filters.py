@@ -1,6 +1,7 @@
 """What the commands of traces share: the file, and options that choose episodes."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -8,7 +9,23 @@ import typer
 from openenv.core.env_server.metrics import Ending as SessionEnding
 from openenv.core.exceptions import ConfigurationError
 
-File = Annotated[str, typer.Argument(metavar="FILE", help="File of traces, or postgresql://...")]
+_ENDINGS = ("done", "truncated", "reset", *SessionEnding, "running", "interrupted", "imported")
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def traces_at(location: str) -> str:
+    """Return the file of traces of a folder, such as that of a run; anything else as it is."""
+    if not Path(location).is_dir():
+        return location
+    from openenv.viewer.source import find_traces  # the page's packages, which few commands need
+
+    return str(find_traces(location))
+
+
+File = Annotated[
+    str,
+    typer.Argument(metavar="FILE", help="File of traces, a folder with one, or postgresql://...", callback=traces_at),
+]
 Limit = Annotated[int, typer.Option(min=0, help="Most episodes, the newest; 0 for all.")]
 OfEnvironment = Annotated[str | None, typer.Option("--env", help="Name of the environment.")]
 Split = Annotated[str | None, typer.Option(help="Split of the task.")]
@@ -24,14 +41,11 @@ Since = Annotated[
     str | None, typer.Option(help="Earliest beginning: 2026-11-24, 2026-11-24T08:30, or 90m, 6h, 7d ago.")
 ]
 Until = Annotated[str | None, typer.Option(help="Latest beginning, in the same forms.")]
-Ending = Annotated[str | None, typer.Option(help="How it ended: done, truncated, reset, closed, running, interrupted.")]
+Ending = Annotated[str | None, typer.Option(help=f"How it ended: {', '.join(_ENDINGS)}.")]
 Text = Annotated[str | None, typer.Option(help="Text in a request, an answer, or the model's messages.")]
 Evaluations = Annotated[
     bool | None, typer.Option("--evaluations/--no-evaluations", help="Only, or none, that a training evaluated by.")
 ]
-
-_ENDINGS = ("done", "truncated", "reset", *SessionEnding, "running", "interrupted", "imported")
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def ending_of(ending: str | None) -> str | None:

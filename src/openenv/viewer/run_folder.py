@@ -17,6 +17,8 @@ from openenv.viewer.step_index import StepIndex
 
 State = Literal["running", "ended", "interrupted"]
 
+# Name of the trained model's score, behind the environment's where there are several.
+_AFTER = "after training"
 # Bytes of metrics that one answer has.
 _MOST_BYTES = 4 * 1024 * 1024
 # Bytes before an offset that its mark is made from: a line, which has times of the step and so is that of no other run.
@@ -61,7 +63,7 @@ class TrainingRun:
         """Whether the run is under way, has come to its end, or was stopped before it."""
         if self._is_held():
             return "running"
-        return "ended" if (self.folder / "report.html").exists() and _has_end(self.scores()) else "interrupted"
+        return "ended" if (self.folder / "report.html").exists() and self._is_scored() else "interrupted"
 
     def settings(self) -> dict[str, Any]:
         """Return the settings.
@@ -122,6 +124,16 @@ class TrainingRun:
         lines = rollouts_of(self._rollouts.lines(step))
         return (lines[0]["step"], lines) if lines else (None, [])
 
+    def _is_scored(self) -> bool:
+        """Return whether the trained model was evaluated on each environment; an interrupted run has a report, too."""
+        try:
+            environments = self.settings().get("environments")
+        except ConfigurationError:
+            return False
+        names = environments if isinstance(environments, dict) else {}
+        expected = {f"{name}: {_AFTER}" for name in names} or {_AFTER}
+        return self.scores().keys() >= expected
+
     def _is_held(self) -> bool:
         """Return whether a process runs the training: it holds a lock on the file of starts, whatever ends it."""
         with (self.folder / "starts.jsonl").open("rb") as file:
@@ -171,7 +183,3 @@ def _mark(file: BinaryIO, offset: int) -> str:
     file.seek(start)
     before = file.read(offset - start)
     return f"{len(before)}-{crc32(before):x}" if before else ""
-
-
-def _has_end(scores: dict[str, Any]) -> bool:
-    return any(name.endswith("after training") for name in scores)

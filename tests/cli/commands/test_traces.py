@@ -258,3 +258,12 @@ def test_a_row_that_can_not_be_shown_spoils_no_list(tmp_path: Path, openenv_here
     assert listed[0] == "1-2          unreadable: started_at: Input should be less than 253370764800"
     assert "\x1b" not in "".join(listed)
     assert "ending: unreadable" in openenv_here("traces", "show", str(path), "1-2").stdout
+
+
+def test_a_folder_leads_to_the_file_of_traces_in_it(tmp_path: Path, openenv_here: Any) -> None:
+    with traces.open(tmp_path / "traces.db", create=True) as opened:
+        opened.add(episode(1), entries())
+    assert openenv_here("traces", "list", str(tmp_path)).stdout.startswith("1-1 ")
+    (tmp_path / "empty").mkdir()
+    refused = openenv_here("traces", "list", str(tmp_path / "empty"))
+    assert (refused.returncode, "or one file of traces (.db); found none" in refused.stderr) == (1, True)

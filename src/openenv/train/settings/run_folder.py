@@ -31,7 +31,7 @@ class RunFolder:
           starts.jsonl    when it was started and gone on with, by which command, with which versions
           metrics.jsonl   one line for each optimiser step
           rollouts.jsonl  the episodes of each optimiser step: task, reward and length
-          traces.db       the same episodes, none of evaluations, by requests and tokens; see openenv.traces
+          traces.db       the same episodes and those of evaluations, by requests and tokens; see openenv.traces
           warm_up/        the model after the examples, if there are any, and warm_up/metrics.jsonl
           scores.json     mean rewards before and after, and of the other players
           checkpoints/    checkpoint-100/ and so on, to resume from
