@@ -272,3 +272,40 @@ def test_what_a_query_can_not_hold_is_an_error_of_configuration(file: TraceFile)
     if "://" not in file.name:
         with pytest.raises(ConfigurationError, match="too large"):
             file.count(Filter(run=10**30))
+
+
+ENDLESS = "WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)"
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        f"ALTER TABLE episode RENAME TO kept; CREATE VIEW episode AS {ENDLESS} SELECT kept.* FROM kept, n;",
+        f"CREATE TRIGGER grow AFTER INSERT ON run BEGIN INSERT INTO run {ENDLESS} SELECT x, x, x, x FROM n; END;",
+        "ALTER TABLE score ADD COLUMN more AS (zeroblob(1000000000));",
+        "CREATE INDEX large ON part (zeroblob(number));",
+        "CREATE INDEX large ON part (episode) WHERE zeroblob(number) IS NOT NULL;",
+        "ALTER TABLE score ADD COLUMN more BLOB DEFAULT (zeroblob(1000));",
+        "ALTER TABLE score ADD COLUMN more BLOB CHECK (length(zeroblob(1000)) > 1);",
+        "CREATE VIRTUAL TABLE found USING fts5(text);",
+    ],
+)
+def test_a_file_with_statements_of_its_own_is_refused(tmp_path: Path, statements: str) -> None:
+    path = tmp_path / "traces.db"
+    with traces.open(path, create=True) as opened:
+        opened.add(episode(1), entries())
+    with closing(sqlite3.connect(path)) as file:
+        file.executescript(statements)
+    for create in (False, True):
+        with pytest.raises(ConfigurationError, match=r"plain tables, got .* made by .CREATE"):
+            traces.open(path, create=create)
+
+
+def test_further_tables_and_indices_of_columns_do_not_matter(tmp_path: Path) -> None:
+    path = tmp_path / "traces.db"
+    with traces.open(path, create=True) as opened:
+        opened.add(episode(1), entries())
+    with closing(sqlite3.connect(path)) as file:
+        file.executescript('CREATE TABLE notes (text); CREATE INDEX "mine" ON episode (ending, "steps"); ANALYZE;')
+    with traces.open(path) as opened:
+        assert opened.count() == 1

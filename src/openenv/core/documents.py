@@ -6,6 +6,7 @@ or print the result then takes minutes and gigabytes. JSON and TOML repeat nothi
 
 import json
 import os
+import re
 import stat
 import tomllib
 from collections.abc import Callable, Iterator
@@ -19,13 +20,21 @@ from openenv.core.exceptions import ConfigurationError
 MAX_YAML_BYTES = 256 * 1024
 """PyYAML reads some 100 KiB in a second; manifests and recipes have a few."""
 MAX_JSON_BYTES = 256 * 1024 * 1024
+MAX_TEXT_BYTES = 1_000_000
+"""A program, a Dockerfile or a README has some thousand."""
 MAX_TOML_BYTES = 8 * 1024 * 1024
 """A lock of a large environment has a few million."""
 
 MAX_LINE_BYTES = MAX_JSON_BYTES
 """A line of JSON has an episode, with its pictures."""
 
+# The time and the memory that tomllib takes for a key grow with the square of its parts.
+_MAX_KEY_PARTS = 32
+_KEY_PART = r"""(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
+_DEEP_KEY = re.compile(rf"(?<![\w.-]){_KEY_PART}(?:[ \t]*+\.[ \t]*+{_KEY_PART}){{{_MAX_KEY_PARTS}}}")
 _MAX_JSON_VALUES = 10_000_000
+# A project's own file; a lock, which is parsed by itself, is larger.
+_MAX_PROJECT_BYTES = 1024 * 1024
 _MAX_YAML_DEPTH = 64
 # In characters and nodes, aliases counted as often as they stand: four times what a file without any can hold.
 _MAX_YAML_SIZE = 4 * MAX_YAML_BYTES
@@ -55,8 +64,9 @@ def parse_yaml(text: str) -> Any:
     _check_length(len(text.encode("utf-8", "surrogatepass")), MAX_YAML_BYTES)
     try:
         return yaml.load(text, _BoundedLoader)  # noqa: S506  # it is a SafeLoader
-    # ValueError: a date without a day of that number, a number of more digits than Python converts.
-    except (yaml.YAMLError, ValueError) as error:
+    # The others: a date without a day of that number, !!bool of another word, !!timestamp of none, a number that no
+    # float holds.
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError, OverflowError) as error:
         raise DocumentError(str(error)) from error
 
 
@@ -104,13 +114,15 @@ def parse_toml(text: str) -> dict[str, Any]:
         The tables.
 
     Raises:
-        DocumentError: It is not valid TOML, is too long, or is nested too deeply.
+        DocumentError: It is not valid TOML, is too long, is nested too deeply, or has keys of too many parts.
 
     Example:
         >>> parse_toml("[project]")
         {'project': {}}
     """
     _check_length(len(text), MAX_TOML_BYTES)
+    if found := _DEEP_KEY.search(text):
+        raise DocumentError(f"expected keys of at most {_MAX_KEY_PARTS} parts, got one that begins {found[0]!r:.60}")
     tables: dict[str, Any] = _parsed(tomllib.loads, text)
     return tables
 
@@ -139,11 +151,11 @@ def read_toml(file: Path) -> dict[str, Any]:
     Raises:
         ConfigurationError: It can't be read, or is not as ``parse_toml`` wants it; the message names the file.
     """
-    tables: dict[str, Any] = _read(file, MAX_TOML_BYTES, "TOML", parse_toml)
+    tables: dict[str, Any] = _read(file, _MAX_PROJECT_BYTES, "TOML", parse_toml)
     return tables
 
 
-def read_text(file: Path, max_bytes: int) -> str:
+def read_text(file: Path, max_bytes: int = MAX_TEXT_BYTES) -> str:
     """Return the text of a file in UTF-8.
 
     Args:

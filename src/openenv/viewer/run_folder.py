@@ -78,7 +78,8 @@ class TrainingRun:
 
     def starts(self) -> list[dict[str, Any]]:
         """Return when the run was started and gone on with, the first one first."""
-        return objects_of((self.folder / "starts.jsonl").read_bytes().splitlines())
+        with (self.folder / "starts.jsonl").open("rb") as file:
+            return objects_of(file.read(_MOST_BYTES).splitlines())
 
     def scores(self) -> dict[str, Any]:
         """Return the mean rewards of the players so far, with their standard errors and numbers of episodes."""

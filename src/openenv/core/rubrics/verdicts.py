@@ -1,6 +1,7 @@
 """Verdicts of judges: an object of JSON in a model's answer, read strictly, requested again where it is unreadable."""
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Generic, TypeVar
@@ -12,6 +13,9 @@ __all__ = ["Exchange", "VerdictError", "json_verdict", "request_verdict"]
 VerdictT = TypeVar("VerdictT")
 
 _LONGEST_QUOTE = 200
+_BEGIN = re.compile(r"""\{\s*+["}]""")
+# How often an answer is read in all, where it begins objects within objects that don't end.
+_MOST_READINGS = 20
 _AGAIN = "\n\nYour last answer could not be read: {reason} Answer again, with one object of JSON and nothing else."
 
 
@@ -82,17 +86,26 @@ def json_verdict(answer: str) -> dict[str, Any]:
     """
     decoder = json.JSONDecoder(object_pairs_hook=_without_repeats)
     found: list[dict[str, Any]] = []
-    place = answer.find("{")
-    while place >= 0:
+    left = _MOST_READINGS * len(answer)
+    begin = _BEGIN.search(answer)
+    while begin:
+        place = begin.start()
         try:
             value, end = decoder.raw_decode(answer, place)
         except _RepeatedNameError as error:
             raise VerdictError(f"Expected one verdict, got {error.name!r} twice.", answer) from None
-        except (ValueError, RecursionError):
+        except RecursionError:
+            raise VerdictError("Expected one object of JSON, got one that is nested too deeply.", answer) from None
+        except ValueError as error:
             end = place + 1
+            # An error without a position is of a number with too many digits; one with a position has counted the lines
+            # before it, at some fifty times the speed.
+            left -= getattr(error, "pos", len(answer)) - place + place // 50
+            if left < 0:
+                raise VerdictError("Expected one object of JSON, got too many beginnings of one.", answer) from None
         else:
             found.append(value)
-        place = answer.find("{", end)
+        begin = _BEGIN.search(answer, end)
     if len(found) != 1:
         raise VerdictError(f"Expected one object of JSON, got {len(found) or 'none'}.", answer)
     return found[0]
