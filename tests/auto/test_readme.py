@@ -1,7 +1,9 @@
 """READMEs, taken apart."""
 
+import os
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -68,3 +70,23 @@ def test_a_folder_without_one_has_an_empty_one(tmp_path: Path) -> None:
 @given(st.text())
 def test_any_text_can_be_taken_apart(text: str) -> None:
     take_apart(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# " + " " * 200_000 + "x",
+        "- **a**: b\n" + "  c\n" * 50_000,
+        "- **a**: b\n  c\n" * 20_000,
+        "```python\n" * 20_000,
+        "\n \t" * 60_000 + "x",
+        "---\n" * 40_000,
+    ],
+)
+def test_a_hostile_readme_takes_no_time_beyond_its_length(text: str) -> None:
+    take_apart(text)  # a test of this level has 0.3 s; the square of the length took minutes
+
+
+def test_a_pipe_in_place_of_a_readme_is_none(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "README.md")
+    assert read_readme(tmp_path) == Readme()

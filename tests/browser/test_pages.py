@@ -85,3 +85,37 @@ def test_the_start_page(visit: Visit, server: RunningServer) -> None:
     page.click("a[href='docs']")
     page.wait_for_selector(".opblock-summary-path, #ask:not([hidden])")
     assert (visit.problems, visit.foreign(server)) == ([], [])
+
+
+# Of 80 KB each; a reader that looks through the rest of the document from each beginning takes a minute for the first.
+HOSTILE_READMES = {
+    "links": ("", "[a](", ""),
+    "images": ("", "![a](b ", ""),
+    "code": ("", "``a` ", ""),
+    "addresses": ("", "<http://a", ""),
+    "a heading": ("# ", " ", "x"),
+    "a heading that is closed": ("# ", "#", "x"),
+    "the line below a table's head": ("a|b\n", " ", "x"),
+    "an item with a line separator": ("-", " ", "\u2028x"),
+}
+
+
+@pytest.mark.parametrize("document", HOSTILE_READMES.values(), ids=HOSTILE_READMES)
+def test_a_readme_takes_no_time_beyond_its_length(
+    browser: Any, server: RunningServer, document: tuple[str, str, str]
+) -> None:
+    first, again, last = document
+    page = browser.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    page.goto(f"{server.url}/web/")
+    took_ms = page.evaluate(
+        """async (text) => {
+            const { markdown } = await import("./static/markdown.js");
+            const began = performance.now();
+            markdown(text);
+            return performance.now() - began;
+        }""",
+        first + again * (80_000 // len(again)) + last,
+    )
+    page.close()
+    assert took_ms < 20_000

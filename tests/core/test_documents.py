@@ -1,8 +1,10 @@
 """YAML, JSON and TOML of strangers: valid text is read, hostile text is refused at once and within little memory."""
 
+import os
 import resource
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,18 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openenv.core.documents import MAX_YAML_BYTES, DocumentError, parse_json, parse_toml, parse_yaml, read_yaml
+from openenv.core.documents import (
+    MAX_YAML_BYTES,
+    DocumentError,
+    parse_json,
+    parse_toml,
+    parse_yaml,
+    read_json,
+    read_lines,
+    read_text,
+    read_toml,
+    read_yaml,
+)
 from openenv.core.exceptions import ConfigurationError
 
 ALIASES = "name: my_env\na: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
@@ -32,7 +45,7 @@ def test_yaml_is_read_as_by_the_safe_loader(value: Any) -> None:
     assert parse_yaml(yaml.safe_dump(shared)) == shared
 
 
-@given(st.text("&*ab[]{}:,- \n!?|>'\"<", max_size=60))
+@given(st.text("&*ab[]{}:,- \n!?|>'\"<1.", max_size=60))
 def test_any_text_is_read_or_refused(text: str) -> None:
     with suppress(DocumentError):  # any other error is a fault
         parse_yaml(text)
@@ -74,6 +87,73 @@ def test_a_file_of_aliases_costs_little(tmp_path: Path) -> None:
     )
     assert done.returncode == 1
     assert "expected fewer values, each alias counted as what it stands for" in " ".join(done.stdout.split())
+
+
+DEEP_KEYS = {
+    "a key": ".".join("a" * 20_000) + " = 1",
+    "a key in quotes": " . ".join(['"a\\"b"'] * 5_000) + " = 1",
+    "a key in single quotes": ".".join(["'a\\'"] * 5_000) + " = 1",
+    "a table": "[" + ".".join("a" * 20_000) + "]",
+    "tables": "[[" + "\t.\t".join("a" * 20_000) + "]]",
+    "an inline table": "x = {" + ".".join("é" * 20_000) + " = 1}",
+}
+
+
+@pytest.mark.parametrize("text", DEEP_KEYS.values(), ids=DEEP_KEYS)
+def test_toml_keys_of_thousands_of_parts_are_refused_without_reading_them(text: str) -> None:
+    with pytest.raises(DocumentError, match="keys of at most 32 parts"):
+        parse_toml(text)
+
+
+def test_texts_of_many_points_are_no_keys() -> None:
+    numbers = ", ".join(f"{number}.5" for number in range(100))
+    text = f'a.b."c.d".e = "{"one. two, " * 100}"\nf = [{numbers}]\n# {"g . " * 31}\n["{"." * 100}"]\n'
+    assert set(parse_toml(text)) == {"a", "f", "." * 100}
+
+
+def test_json_of_many_values_is_refused_without_making_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("openenv.core.documents._MAX_JSON_VALUES", 1000)
+    for text in ("[" + "[]," * 501 + "[]]", b"[" + b"1," * 1000 + b"1]", b'{"a": ' * 1001):
+        with pytest.raises(DocumentError, match="at most 1000 values"):
+            parse_json(text)
+    assert parse_json("[" + "1," * 998 + "1]") == [1] * 999
+
+
+@pytest.mark.parametrize("text", ["!!bool x", "!!timestamp x", "1" + ":59" * 1000 + ".5", "!!omap x", "? [a]\n: b"])
+def test_yaml_of_impossible_values_is_refused(text: str) -> None:
+    with pytest.raises(DocumentError):
+        parse_yaml(text)
+
+
+@pytest.mark.parametrize("read", [read_yaml, read_json, read_toml, read_text, lambda file: list(read_lines(file))])
+def test_a_pipe_and_a_device_are_refused_at_once(tmp_path: Path, read: Callable[[Path], Any]) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for file in (tmp_path / "pipe", Path("/dev/zero"), tmp_path):
+        with pytest.raises(ConfigurationError, match=f"{file}: can't be read, since it is no regular file"):
+            read(file)
+    with pytest.raises(ConfigurationError, match="There is no file"):
+        read(tmp_path / "nothing")
+
+
+def test_lines_are_read_one_after_another_within_their_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("openenv.core.documents.MAX_LINE_BYTES", 10)
+    file = tmp_path / "lines.jsonl"
+    file.write_bytes(b"[1]\n\n123456789\n[2]")
+    assert list(read_lines(file)) == [b"[1]\n", b"\n", b"123456789\n", b"[2]"]
+    file.write_bytes(b"[1]\n1234567890\n")
+    with pytest.raises(ConfigurationError, match=r"lines\.jsonl: expected lines of at most 10 bytes"):
+        list(read_lines(file))
+
+
+def test_a_text_is_read_within_its_bound(tmp_path: Path) -> None:
+    file = tmp_path / "Dockerfile"
+    file.write_text("FROM é")
+    assert read_text(file) == "FROM é"
+    with pytest.raises(ConfigurationError, match="expected at most 6 bytes"):
+        read_text(file, 6)
+    file.write_bytes(b"\xff")
+    with pytest.raises(ConfigurationError, match="is not UTF-8 text"):
+        read_text(file)
 
 
 @pytest.mark.parametrize("parse", [parse_json, parse_toml])

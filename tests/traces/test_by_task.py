@@ -76,3 +76,10 @@ def test_episodes_of_one_seed_in_two_splits_are_no_pair(file: TraceFile) -> None
     add(file, 1, seed="1", reward=1.0)
     assert list(traces.preference_pairs(file)) == []
     assert [task.episodes for task in traces.tasks(file)] == [1, 1]
+
+
+def test_a_task_without_rewards_makes_no_pair_and_a_seed_of_many_digits_is_text(file: TraceFile) -> None:
+    add(file, 0, seed="9" * 5000, reward=None)
+    add(file, 1, seed="9" * 5000, reward=None)
+    assert list(traces.preference_pairs(file, min_spread=-1.0)) == []
+    assert [task.task for task in traces.tasks(file)] == [{"seed": "9" * 5000}]

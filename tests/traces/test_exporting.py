@@ -195,7 +195,7 @@ def test_an_export_that_fails_leaves_nothing(file: Path, tmp_path: Path) -> None
     ("name", "content", "message"),
     [
         ("x.json", "{}", "Expected a trajectory of ATIF 1"),
-        ("x.json", "{", "to be a trajectory of ATIF, but"),
+        ("x.json", "{", "Expected a trajectory of ATIF in .*: is not valid JSON"),
         ("x.json", '{"schema_version": "ATIF-v1.8", "agent": {}, "steps": 3}', "not as ATIF has it"),
         ("x.eval", "no zip", "to be a log of Inspect's"),
         ("x.jsonl", '{"episode": {}}', "Expected line 1 of"),

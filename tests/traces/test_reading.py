@@ -12,7 +12,7 @@ from tests.support.trace_files import file_of_dump
 from tests.support.trace_locations import rows
 
 from openenv import traces
-from openenv.core.exceptions import ConfigurationError
+from openenv.core.exceptions import ConfigurationError, IncompleteTraceError
 from openenv.traces import Conversation, Entry, Filter, Score, TraceFile
 
 
@@ -206,3 +206,115 @@ def test_nothing_of_an_episode_is_there_if_adding_it_fails(file: TraceFile) -> N
     with pytest.raises(OSError, match="the source is gone"):
         file.add(episode(), broken())
     assert file.count() == 0
+
+
+IMPOSSIBLE = [
+    ("started_at", "9e999"),
+    ("started_at", "1e300"),
+    ("started_at", "'noon'"),
+    ("started_at", "x'ff'"),
+    ("ended_at", "-1e300"),
+    ("steps", "-1"),
+    ("environment", "x'ff'"),
+    ("seed", "x'ff'"),
+]
+
+
+@pytest.mark.parametrize(("column", "value"), IMPOSSIBLE)
+def test_a_row_with_an_impossible_value_is_listed_as_unreadable_among_the_others(
+    tmp_path: Path, column: str, value: str
+) -> None:
+    path = tmp_path / "traces.db"
+    with traces.open(path, create=True) as opened:
+        names = [opened.add(episode(number), entries()) for number in range(5)]
+    with closing(sqlite3.connect(path)) as file:
+        file.execute(f"UPDATE episode SET {column} = {value} WHERE number & 255 = 3")
+        file.commit()
+    with traces.open(path) as opened:
+        found = {each.id: each for each in opened.episodes()}
+        pages: list[str] = []
+        while page := [each.id for each in opened.episodes(limit=1, after=pages[-1] if pages else None)]:
+            pages += page
+        assert sorted(pages) == sorted(found) == names
+        unreadable = found.pop(names[2])
+        assert unreadable.ending == "unreadable"
+        assert unreadable.error is not None
+        assert unreadable.error.startswith(column)
+        assert {each.ending for each in found.values()} == {"done"}
+        assert len(list(opened.records())) >= 4
+
+
+def test_an_entry_that_can_not_be_read_is_said_and_costs_no_other_episode(tmp_path: Path) -> None:
+    path = tmp_path / "traces.db"
+    with traces.open(path, create=True) as opened:
+        names = [opened.add(episode(number), entries(), [Conversation(f"e{number}")]) for number in range(7)]
+        opened.add_score(names[5], Score("brief", 1.0, 1.0))
+    contents = (b'["step","noon",1,0,null,{}]\n', b'["step",1,1,0,null,5]\n', b"\x01no columns", b"{}\n")
+    with closing(sqlite3.connect(path)) as file:
+        for number, content in enumerate(contents, 1):
+            file.execute("UPDATE part SET content = ? WHERE episode & 255 = ?", (content, number))
+        file.execute("UPDATE conversation SET content = '{\"messages\": 5}' WHERE episode_id = 'e4'")
+        file.execute('UPDATE score SET content = \'{"reward": "much"}\'')
+        file.execute("UPDATE episode SET parent = 'none' WHERE episode_id = 'e6'")
+        file.commit()
+    with traces.open(path) as opened:
+        for name in names:
+            with pytest.raises(IncompleteTraceError, match=rf"the episode {name} .*can't be read"):
+                opened.record(name)
+        assert list(opened.records()) == []
+
+
+def test_text_that_is_no_utf_8_spoils_no_list(tmp_path: Path) -> None:
+    path = tmp_path / "traces.db"
+    with traces.open(path, create=True) as opened:
+        opened.add(episode(1), entries())
+    with closing(sqlite3.connect(path)) as file:
+        file.execute("UPDATE episode SET environment = CAST(x'63ff' AS TEXT)")
+        file.commit()
+    with traces.open(path) as opened:
+        assert [each.environment for each in opened.episodes()] == opened.environments() == ["c\ufffd"]
+
+
+def test_what_a_query_can_not_hold_is_an_error_of_configuration(file: TraceFile) -> None:
+    file.add(episode(1), entries())
+    assert list(file.episodes(Filter(text="\udcff"))) == []
+    if "://" not in file.name:
+        with pytest.raises(ConfigurationError, match="too large"):
+            file.count(Filter(run=10**30))
+
+
+ENDLESS = "WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)"
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        f"ALTER TABLE episode RENAME TO kept; CREATE VIEW episode AS {ENDLESS} SELECT kept.* FROM kept, n;",
+        f"CREATE TRIGGER grow AFTER INSERT ON run BEGIN INSERT INTO run {ENDLESS} SELECT x, x, x, x FROM n; END;",
+        "ALTER TABLE score ADD COLUMN more AS (zeroblob(1000000000));",
+        "CREATE INDEX large ON part (zeroblob(number));",
+        "CREATE INDEX large ON part (episode) WHERE zeroblob(number) IS NOT NULL;",
+        "ALTER TABLE score ADD COLUMN more BLOB DEFAULT (zeroblob(1000));",
+        "ALTER TABLE score ADD COLUMN more BLOB CHECK (length(zeroblob(1000)) > 1);",
+        "CREATE VIRTUAL TABLE found USING fts5(text);",
+    ],
+)
+def test_a_file_with_statements_of_its_own_is_refused(tmp_path: Path, statements: str) -> None:
+    path = tmp_path / "traces.db"
+    with traces.open(path, create=True) as opened:
+        opened.add(episode(1), entries())
+    with closing(sqlite3.connect(path)) as file:
+        file.executescript(statements)
+    for create in (False, True):
+        with pytest.raises(ConfigurationError, match=r"plain tables, got .* made by .CREATE"):
+            traces.open(path, create=create)
+
+
+def test_further_tables_and_indices_of_columns_do_not_matter(tmp_path: Path) -> None:
+    path = tmp_path / "traces.db"
+    with traces.open(path, create=True) as opened:
+        opened.add(episode(1), entries())
+    with closing(sqlite3.connect(path)) as file:
+        file.executescript('CREATE TABLE notes (text); CREATE INDEX "mine" ON episode (ending, "steps"); ANALYZE;')
+    with traces.open(path) as opened:
+        assert opened.count() == 1

@@ -11,6 +11,7 @@ from tests.support.environments.common import Add, CounterEnvironment, Total
 from tests.support.trace_files import entries, episode, new_file
 
 from openenv.core.env_server.app import create_fastapi_app
+from openenv.core.env_server.traces.sqlite import connected
 from openenv.core.exceptions import ConfigurationError
 from openenv.traces import Conversation
 from openenv.viewer import viewer_app
@@ -183,3 +184,29 @@ def test_a_server_with_traces_shows_them_but_not_to_agents(tmp_path: Path) -> No
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="Expected a file of traces"):
         viewer_app(tmp_path / "nothing.db")
+
+
+def test_a_row_that_can_not_be_shown_spoils_no_list(tmp_path: Path) -> None:
+    path = tmp_path / "traces.db"
+    with new_file(path) as traces:
+        for number in range(4):
+            traces.add(episode(number, 3), entries(3), [Conversation(f"e{number}", model="tiny")])
+    with connected(path) as connection:
+        connection.execute("UPDATE episode SET started_at = 1e300 WHERE seed = '1'")
+        connection.execute("UPDATE episode SET environment = x'ff' WHERE seed = '2'")
+    http = TestClient(viewer_app(path))
+    found = http.get(BASE).json()
+    assert [(each["ending"], each["error"]) for each in found if each["ending"] != "done"] == [
+        ("unreadable", "started_at: Input should be less than 253370764800"),
+        ("unreadable", "environment: Input should be a valid string, unable to parse raw data as a unicode string"),
+    ]
+    for name in ("environments", "count", "grid", "export/json", "export/messages", "episodes/1-2", "episodes/1-3"):
+        assert http.get(f"{TRACES}/{name}").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["episodes?run=" + "9" * 30, "episodes/1-1/entries?start=" + "9" * 30, "grid?run=-1", "count?run=" + "9" * 30],
+)
+def test_a_number_that_no_table_holds_is_an_invalid_query(http: TestClient, query: str) -> None:
+    assert http.get(f"{TRACES}/{query}").status_code == 422

@@ -96,6 +96,24 @@ def test_the_state_is_that_of_the_process(http: TestClient, folder: RunFolder) -
     assert ended["scores"]["after training"] == {"mean_reward": 0.5, "standard_error": 0.1, "episodes": 7}
 
 
+def test_a_run_of_several_environments_ends_with_the_score_of_the_last(tmp_path: Path) -> None:
+    both = {name: {"environment": "catch"} for name in ("here", "there")}
+    config = TrainConfig.model_validate({"environments": both, "output_dir": tmp_path, "name": "both", "steps": 5})
+    folder = RunFolder.create(config, "both")
+    folder.add_start(RunStart.now())
+    folder.report.touch()
+    http = TestClient(viewer_app(None, folder.path))
+    score = {"mean_reward": 0.5, "standard_error": 0.1, "episodes": 7, "sample": []}
+    score |= {"mean_length": 3.0, "illegal_actions": 0.0, "sample_seed": 1}
+    scores = {"there: random player": score, "here: after training": score}
+    folder.scores.write_text(json.dumps(scores))
+    assert progress(http)["state"] == "interrupted"
+    assert not folder.has_ended(config)
+    folder.scores.write_text(json.dumps({**scores, "there: after training": score}))
+    assert progress(http)["state"] == "ended"
+    assert folder.has_ended(config)
+
+
 def test_the_best_and_the_worst_of_a_step_lead_to_their_traces(http: TestClient) -> None:
     found = http.get("/web/run/rollouts", params={"step": 1}).json()
     assert [(group["task"], group["rewards"]) for group in found["groups"]] == [
@@ -143,3 +161,20 @@ def test_what_is_no_run_and_no_query_is_refused(http: TestClient, folder: RunFol
     assert answer.status_code == 404
     assert "config.yaml" in answer.json()["detail"]
     assert http.get("/web/run/progress", headers={"X-Forwarded-For": "203.0.113.9"}).status_code == 401
+
+
+def test_lines_that_have_no_episodes_spoil_no_page(http: TestClient, folder: RunFolder) -> None:
+    before = http.get("/web/run/rollouts").json()
+    with (folder.path / "rollouts.jsonl").open("a") as file:
+        for episodes in (5, [5], [{"group": 1, "task": {}}], [{"group": 1, "task": 5, "reward": 1.0}]):
+            file.write(json.dumps({"step": 2, "environment": "", "episodes": episodes}) + "\n")
+        file.write('{"step": 2}\n')
+    with (folder.path / "starts.jsonl").open("a") as file:
+        file.write('{"time": "never"}\n')
+    assert http.get("/web/run/rollouts").json() == before
+    assert progress(http)["starts"][-1] == {"time": "never"}
+
+
+@pytest.mark.parametrize("query", [f"progress?offset={'9' * 30}", f"rollouts?step={'9' * 30}", "progress?offset=-1"])
+def test_a_number_that_no_file_has_is_an_invalid_query(http: TestClient, query: str) -> None:
+    assert http.get(f"/web/run/{query}").status_code == 422

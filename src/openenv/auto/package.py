@@ -14,6 +14,7 @@ from openenv.auto.classes import find_class, load_attribute, only_environment
 from openenv.auto.importing import bare_names, import_file, import_from_folder, module_path
 from openenv.auto.manifest import MANIFEST_FILE, Manifest, load_manifest
 from openenv.auto.serving import app_for
+from openenv.core.documents import read_text
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.mcp_types import CallToolAction
 from openenv.core.env_server.types import Action, Observation
@@ -244,8 +245,8 @@ def made_client_class(environment: type[Environment[Any, Any, Any]]) -> "type[En
 def _may_define_environment(file: Path) -> bool:
     """Whether a class in a file extends something that is called an environment; what can't be parsed may."""
     try:
-        tree = ast.parse(file.read_bytes())
-    except (SyntaxError, ValueError):
+        tree = ast.parse(read_text(file))
+        bases = [ast.unparse(base) for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for base in node.bases]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two of what is nested deeply
         return True
-    bases = [ast.unparse(base) for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for base in node.bases]
     return any("Environment" in base for base in bases)

@@ -4,10 +4,13 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from openenv.core.documents import open_regular
+
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
-_HEADING = re.compile(r"^#{1,6} +(.*?)\s*$")
+_HEADING = re.compile(r"^#{1,6} +(.*)$")
 _FENCE = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _BULLET = re.compile(r"^[-*] \*\*(.+?)\*\*:? *(.*)$")
+_MOST_BYTES = 1024 * 1024
 _NO_TEXT = ("#", "|", "`", "<", "!", "- ", "* ", "1.")
 
 
@@ -31,7 +34,10 @@ class Readme:
 def read_readme(folder: Path) -> Readme:
     """Take the README of a folder apart; an empty one where there is none."""
     file = folder / "README.md"
-    return take_apart(file.read_text(encoding="utf-8", errors="replace")) if file.is_file() else Readme()
+    if not file.is_file():
+        return Readme()
+    with open_regular(file) as stream:
+        return take_apart(stream.read(_MOST_BYTES).decode(errors="replace"))
 
 
 def take_apart(text: str) -> Readme:
@@ -52,18 +58,18 @@ def _summary(text: str) -> str:
 
 
 def _facts(text: str) -> dict[str, str]:
-    facts: dict[str, str] = {}
+    facts: dict[str, list[str]] = {}
     name = ""
     for line in text.splitlines():
         bullet = _BULLET.match(line)
         if bullet is not None:
             name = bullet[1].rstrip(":").lower()
-            facts.setdefault(name, bullet[2])
+            facts.setdefault(name, [bullet[2]])
         elif name and line.startswith("  ") and not line.lstrip().startswith(("- ", "* ")):
-            facts[name] = f"{facts[name]} {line.strip()}".strip()
+            facts[name].append(line.strip())
         else:
             name = ""
-    return facts
+    return {name: " ".join(filter(None, lines)) for name, lines in facts.items()}
 
 
 def _sections(text: str) -> dict[str, str]:
@@ -72,7 +78,7 @@ def _sections(text: str) -> dict[str, str]:
     for line in text.splitlines():
         heading = _HEADING.match(line)
         if heading is not None:
-            lines = sections.setdefault(heading[1].lower(), [])
+            lines = sections.setdefault(heading[1].strip().lower(), [])
         else:
             lines.append(line)
     return {heading: "\n".join(lines).strip() for heading, lines in sections.items()}

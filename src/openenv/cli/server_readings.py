@@ -1,6 +1,5 @@
 """What a running server tells of itself, read again and again: its figures, and its sessions."""
 
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from openenv.core.client.client import authorized_headers
 from openenv.core.client.transport.connection import server_sentence, unauthorized
+from openenv.core.documents import MAX_JSON_BYTES, DocumentError, parse_json
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError
 from openenv.core.providers.health import opener_for
 
@@ -229,7 +229,10 @@ class ServerReadings:
         if "openenv_sessions" not in families:
             raise ConnectionFailedError(f"{self.url}/metrics has no figures of OpenEnv. Is it an OpenEnv server?")
         listed = self._get(f"/sessions?limit={most_sessions}", may_be_missing=True)
-        return Reading(families, None if listed is None else json.loads(listed), asked_at)
+        try:
+            return Reading(families, None if listed is None else parse_json(listed), asked_at)
+        except DocumentError as error:
+            raise ConnectionFailedError(f"Expected JSON at {self.url}/sessions, but: {error}.") from error
 
     def _get(self, path: str, *, may_be_missing: bool = False) -> str | None:
         request = Request(self.url + path)  # noqa: S310  # the scheme was checked above
@@ -237,7 +240,7 @@ class ServerReadings:
             request.add_unredirected_header(name, value)  # the token is for this server alone
         try:
             with self._opener.open(request, timeout=_TIMEOUT_S) as answer:
-                text: str = answer.read().decode()
+                text: str = answer.read(MAX_JSON_BYTES).decode()
                 return text
         except HTTPError as error:
             with error:

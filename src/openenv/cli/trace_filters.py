@@ -1,16 +1,21 @@
 """What the commands of traces share: the file, and options that choose episodes."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from openenv.core.exceptions import ConfigurationError
 
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
-def _file_of(location: str) -> str:
-    """Return the file of traces of a folder, such as that of a run; another location as it is."""
-    from openenv.viewer.source import find_traces  # not what a help text should wait for
+
+def traces_at(location: str) -> str:
+    """Return the file of traces of a folder, such as that of a run; anything else as it is."""
+    if not Path(location).is_dir():
+        return location
+    from openenv.viewer.source import find_traces  # the page's packages, which few commands need
 
     return str(find_traces(location))
 
@@ -23,9 +28,7 @@ EndingName = Literal[
 
 File = Annotated[
     str,
-    typer.Argument(
-        metavar="FILE", help="File of traces, the folder that has it, or postgresql://...", callback=_file_of
-    ),
+    typer.Argument(metavar="FILE", help="File of traces, a folder with one, or postgresql://...", callback=traces_at),
 ]
 Limit = Annotated[int, typer.Option(min=0, help="Most episodes, the newest; 0 for all.")]
 OfEnvironment = Annotated[str | None, typer.Option("--env", help="Name of the environment.")]
@@ -47,8 +50,6 @@ Text = Annotated[str | None, typer.Option(help="Text in a request, an answer, or
 Evaluations = Annotated[
     bool | None, typer.Option("--evaluations/--no-evaluations", help="Only, or none, that a training evaluated by.")
 ]
-
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def time_of(text: str | None, option: str) -> float | None:

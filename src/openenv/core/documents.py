@@ -5,10 +5,13 @@ or print the result then takes minutes and gigabytes. JSON and TOML repeat nothi
 """
 
 import json
+import os
+import re
+import stat
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import yaml
 
@@ -17,9 +20,21 @@ from openenv.core.exceptions import ConfigurationError
 MAX_YAML_BYTES = 256 * 1024
 """PyYAML reads some 100 KiB in a second; manifests and recipes have a few."""
 MAX_JSON_BYTES = 256 * 1024 * 1024
+MAX_TEXT_BYTES = 1_000_000
+"""A program, a Dockerfile or a README has some thousand."""
 MAX_TOML_BYTES = 8 * 1024 * 1024
 """A lock of a large environment has a few million."""
 
+MAX_LINE_BYTES = MAX_JSON_BYTES
+"""A line of JSON has an episode, with its pictures."""
+
+# The time and the memory that tomllib takes for a key grow with the square of its parts.
+_MAX_KEY_PARTS = 32
+_KEY_PART = r"""(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
+_DEEP_KEY = re.compile(rf"(?<![\w.-]){_KEY_PART}(?:[ \t]*+\.[ \t]*+{_KEY_PART}){{{_MAX_KEY_PARTS}}}")
+_MAX_JSON_VALUES = 10_000_000
+# A project's own file; a lock, which is parsed by itself, is larger.
+_MAX_PROJECT_BYTES = 1024 * 1024
 _MAX_YAML_DEPTH = 64
 # In characters and nodes, aliases counted as often as they stand: four times what a file without any can hold.
 _MAX_YAML_SIZE = 4 * MAX_YAML_BYTES
@@ -49,8 +64,9 @@ def parse_yaml(text: str) -> Any:
     _check_length(len(text.encode("utf-8", "surrogatepass")), MAX_YAML_BYTES)
     try:
         return yaml.load(text, _BoundedLoader)  # noqa: S506  # it is a SafeLoader
-    # ValueError: a date without a day of that number, a number of more digits than Python converts.
-    except (yaml.YAMLError, ValueError) as error:
+    # The others: a date without a day of that number, !!bool of another word, !!timestamp of none, a number that no
+    # float holds.
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError, OverflowError) as error:
         raise DocumentError(str(error)) from error
 
 
@@ -64,13 +80,13 @@ def parse_json(text: str | bytes) -> Any:
         The value.
 
     Raises:
-        DocumentError: It is not valid JSON, is too long, or is nested too deeply.
+        DocumentError: It is not valid JSON, is too long, has too many values, or is nested too deeply.
 
     Example:
         >>> parse_json('{"steps": 10}')
         {'steps': 10}
     """
-    _check_length(len(text), MAX_JSON_BYTES)
+    check_json_size(text)
     return _parsed(json.loads, text)
 
 
@@ -95,6 +111,20 @@ def read_arguments(written: Any) -> Any:
         return written
 
 
+def check_json_size(text: str | bytes) -> None:
+    """Check that a JSON text is not too large to be read.
+
+    Raises:
+        DocumentError: It is too long, or has too many values: an empty list takes 3 bytes there, and 64 in memory.
+    """
+    _check_length(len(text), MAX_JSON_BYTES)
+    if len(text) <= _MAX_JSON_VALUES:
+        return
+    between = (",", "[", "{") if isinstance(text, str) else (b",", b"[", b"{")
+    if sum(map(text.count, between)) > _MAX_JSON_VALUES:  # type: ignore[arg-type]
+        raise DocumentError(f"expected at most {_MAX_JSON_VALUES} values, but it has more")
+
+
 def parse_toml(text: str) -> dict[str, Any]:
     """Return the tables of a TOML text.
 
@@ -105,13 +135,15 @@ def parse_toml(text: str) -> dict[str, Any]:
         The tables.
 
     Raises:
-        DocumentError: It is not valid TOML, is too long, or is nested too deeply.
+        DocumentError: It is not valid TOML, is too long, is nested too deeply, or has keys of too many parts.
 
     Example:
         >>> parse_toml("[project]")
         {'project': {}}
     """
     _check_length(len(text), MAX_TOML_BYTES)
+    if found := _DEEP_KEY.search(text):
+        raise DocumentError(f"expected keys of at most {_MAX_KEY_PARTS} parts, got one that begins {found[0]!r:.60}")
     tables: dict[str, Any] = _parsed(tomllib.loads, text)
     return tables
 
@@ -140,8 +172,54 @@ def read_toml(file: Path) -> dict[str, Any]:
     Raises:
         ConfigurationError: It can't be read, or is not as ``parse_toml`` wants it; the message names the file.
     """
-    tables: dict[str, Any] = _read(file, MAX_TOML_BYTES, "TOML", parse_toml)
+    tables: dict[str, Any] = _read(file, _MAX_PROJECT_BYTES, "TOML", parse_toml)
     return tables
+
+
+def read_text(file: Path, max_bytes: int = MAX_TEXT_BYTES) -> str:
+    """Return the text of a file in UTF-8.
+
+    Args:
+        file: The file.
+        max_bytes: Its most bytes.
+
+    Raises:
+        ConfigurationError: It can't be read, is longer, or is no text; the message names the file.
+    """
+    text: str = _read(file, max_bytes, "text", str)
+    return text
+
+
+def read_lines(file: Path) -> Iterator[bytes]:
+    """Iterate over the lines of a file, each of at most ``MAX_LINE_BYTES``.
+
+    Raises:
+        ConfigurationError: It can't be read, or a line is longer; the message names the file.
+    """
+    with open_regular(file) as stream:
+        while line := stream.readline(MAX_LINE_BYTES + 1):
+            if len(line) > MAX_LINE_BYTES:
+                raise ConfigurationError(f"{file}: expected lines of at most {MAX_LINE_BYTES} bytes, got a longer one.")
+            yield line
+
+
+def open_regular(file: Path) -> BinaryIO:
+    """Open a file to read. A pipe or a device is refused: reading it might not end.
+
+    Raises:
+        ConfigurationError: It can't be read, or is no regular file; the message names it.
+    """
+    try:
+        # Without O_NONBLOCK, opening a pipe waits for a writer.
+        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError as error:
+        raise ConfigurationError(f"There is no file {file}.") from error
+    except (OSError, ValueError) as error:  # ValueError: a path with a zero byte
+        raise ConfigurationError(f"{file}: can't be read ({getattr(error, 'strerror', error)}).") from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise ConfigurationError(f"{file}: can't be read, since it is no regular file; copy its content into one.")
+    return os.fdopen(descriptor, "rb")
 
 
 def _parsed(parse: Callable[[Any], Any], text: str | bytes) -> Any:
@@ -154,13 +232,8 @@ def _parsed(parse: Callable[[Any], Any], text: str | bytes) -> Any:
 
 
 def _read(file: Path, max_bytes: int, form: str, parse: Callable[[str], Any]) -> Any:
-    try:
-        with file.open("rb") as stream:
-            content = stream.read(max_bytes + 1)
-    except FileNotFoundError as error:
-        raise ConfigurationError(f"There is no file {file}.") from error
-    except OSError as error:
-        raise ConfigurationError(f"{file}: can't be read ({error.strerror}).") from error
+    with open_regular(file) as stream:
+        content = stream.read(max_bytes + 1)
     try:
         _check_length(len(content), max_bytes)
         return parse(content.decode("utf-8"))

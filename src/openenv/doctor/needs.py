@@ -6,7 +6,7 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement, Requirement
 
 from openenv.auto.package import EnvironmentPackage
-from openenv.core.exceptions import ConfigurationError
+from openenv.core.documents import read_text
 from openenv.core.providers.venv.requirements import Requirements, read_requirements
 from openenv.doctor.checkup import Probe, probes
 from openenv.doctor.finding import Finding, Status
@@ -55,7 +55,4 @@ def _name_of(line: str) -> str:
 def _imports(folder: Path, module: str) -> bool:
     """Whether a file of the environment, its tests aside, names a module."""
     files = [file for file in folder.rglob("*.py") if "tests" not in file.relative_to(folder).parts]
-    try:
-        return any(module in file.read_text(encoding="utf-8") for file in files)
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{folder} can't be read: {error}") from error
+    return any(module in read_text(file) for file in files if file.is_file())

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
+from openenv.core.documents import read_text
 from openenv.core.exceptions import ConfigurationError
 
 ALWAYS = (
@@ -48,10 +49,7 @@ def read_patterns(file: Path) -> list[str]:
     Raises:
         ConfigurationError: The file can't be read, or has a line that takes something back.
     """
-    try:
-        lines = [line.strip() for line in file.read_text(encoding="utf-8").splitlines()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{file}: can't be read ({error}); expected one glob a line.") from error
+    lines = [line.strip() for line in read_text(file).splitlines()]
     patterns = [line for line in lines if line and not line.startswith("#")]
     taken_back = [pattern for pattern in patterns if pattern.startswith("!")]
     if taken_back:

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+from openenv.core.documents import read_text
 from openenv.core.exceptions import ConfigurationError
 
 DOCKERFILES = ("server/Dockerfile", "Dockerfile")
@@ -22,7 +23,7 @@ class Dockerfile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.text = path.read_text(encoding="utf-8")
+        self.text = read_text(path)
 
     @staticmethod
     def of_folder(folder: Path) -> "Dockerfile":

@@ -23,7 +23,7 @@ from openenv.core.env_server.traces.store import (
 )
 from openenv.core.plain_values import plain_value
 from openenv.core.wire.redaction import secret_values
-from openenv.traces.episodes import RUNNING, Conversation, Entry, Episode, Score
+from openenv.traces.episodes import CONVERSATION, RUNNING, SCORE, Conversation, Entry, Episode, Score
 
 _TOKENS = ("prompt_ids", "completion_ids", "logprobs", "env_mask")
 _WRITE_CONVERSATION = """
@@ -85,7 +85,7 @@ def write_conversations(
 
 def conversation_of(episode_id: str, content: bytes) -> Conversation:
     """Return a conversation as it is stored."""
-    return Conversation(episode_id, **from_json(content))
+    return CONVERSATION.validate_python({**from_json(content), "episode_id": episode_id})
 
 
 def write_score(connection: TraceConnection, episode: int, score: Score) -> None:
@@ -100,7 +100,7 @@ def write_score(connection: TraceConnection, episode: int, score: Score) -> None
 
 def score_of(name: str, at: float, content: bytes) -> Score:
     """Return a score as it is stored."""
-    return Score(name, at, **from_json(content))
+    return SCORE.validate_python({**from_json(content), "name": name, "at": at})
 
 
 def _without_fields(known: dict[str, Any], paths: Sequence[str]) -> dict[str, Any]:

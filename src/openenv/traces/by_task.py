@@ -13,6 +13,8 @@ from openenv.traces.reading import TraceFile
 __all__ = ["TaskEpisodes", "preference_pairs", "tasks"]
 
 _TASK = ("environment", "split", "index", "seed")
+# Digits from which on a text is no index or seed that a program counts by.
+_MOST_DIGITS = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,8 @@ def _extremes(traces: TraceFile, group: Group, where: Filter) -> list[EpisodeRec
     own = {name: value for name, value in group.key.items() if value is not None}
     narrowed = replace(where, **own)
     episodes = [each for each in traces.episodes(narrowed) if _key_of(each) == group.key and each.reward is not None]
+    if not episodes:
+        return []
     best = max(episodes, key=lambda each: each.reward or 0.0)
     worst = min(episodes, key=lambda each: each.reward or 0.0)
     try:
@@ -147,4 +151,4 @@ def _pair_of(extremes: list[EpisodeRecord]) -> dict[str, Any] | None:
 
 def _number(text: str) -> str | int:
     """Return a number that is stored as text as such."""
-    return int(text) if text.removeprefix("-").isdecimal() and text.isascii() else text
+    return int(text) if text.removeprefix("-").isdecimal() and text.isascii() and len(text) < _MOST_DIGITS else text

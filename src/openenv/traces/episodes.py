@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
 
+from openenv.core.schema.generator import faults_text
 from openenv.core.wire.results import REWARD_SIGNALS, component_totals
 
 RESET, STEP = "reset", "step"
@@ -14,8 +16,47 @@ RESET, STEP = "reset", "step"
 RUNNING, INTERRUPTED = "running", "interrupted"
 """How an episode ended that has not, and one whose server died."""
 
+UNREADABLE = "unreadable"
+"""How an episode ended of which a value on record is none that there can be; its error says which."""
+
 EVALUATION_ID = "evaluation-"
 """Beginning of the ``episode_id`` of each episode in which a training evaluates its model, or a player beside it."""
+
+Seconds = Annotated[float, Field(ge=0, lt=253_370_764_800, allow_inf_nan=False)]
+"""Seconds since 1970, before the year 9999: what calendars can show."""
+
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+"""Number of things that a table can hold."""
+
+# The end of ``Seconds`` in microseconds.
+_END_OF_TIME_US = 253_370_764_800_000_000
+# Of everything that is read from other programs: a field that there is not is no field of a later version.
+_CHECKED = ConfigDict(extra="forbid", revalidate_instances="always")
+
+
+class _Function(BaseModel):
+    """Function of a tool call in OpenAI's form, as far as it is read."""
+
+    name: str
+    arguments: Any
+
+
+class _ToolCall(BaseModel):
+    """Tool call in OpenAI's form, as far as it is read."""
+
+    function: _Function
+
+
+class _Message(BaseModel):
+    """Message in OpenAI's form, as far as it is read."""
+
+    role: str
+    tool_calls: list[_ToolCall] | None = None
+
+
+def _check_message(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    _Message.model_validate(message)
+    return message
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,24 +77,27 @@ class Episode:
         index: Index of its task, as text.
         steps: Number of steps.
         reward: Sum of the rewards; ``None`` without any.
-        ending: ``done`` or ``truncated``; ``reset`` before it was done; why its session ended before; or ``running``
-            or ``interrupted``.
-        error: Code of the last error of the environment; ``None`` without any.
+        ending: ``done`` or ``truncated``; ``reset`` before it was done; why its session ended before; ``running`` or
+            ``interrupted``; or ``unreadable`` where a value on record is impossible, in place of which is a zero, an
+            empty text or ``None``.
+        error: Code of the last error of the environment, or which value is impossible; ``None`` without any.
         parent: Id of the episode that this one continues, as a fork.
     """
+
+    __pydantic_config__: ClassVar[ConfigDict] = _CHECKED
 
     id: str
     environment: str
     version: str | None
     session: str
     transport: str
-    started_at: float
-    ended_at: float | None
+    started_at: Seconds
+    ended_at: Seconds | None
     episode_id: str | None
     seed: str | None
     split: str | None
     index: str | None
-    steps: int
+    steps: Count
     reward: float | None
     ending: str
     error: str | None
@@ -80,9 +124,11 @@ class Entry:
         left_out: Paths of the fields that were left out of the record, such as ``observation.screenshot``.
     """
 
+    __pydantic_config__: ClassVar[ConfigDict] = _CHECKED
+
     kind: str
-    at: float
-    took_s: float
+    at: Seconds
+    took_s: Annotated[float, Field(allow_inf_nan=False)]
     request: Any
     answer: Mapping[str, Any]
     failed: bool
@@ -90,9 +136,15 @@ class Entry:
 
     @classmethod
     def of_line(cls, line: bytes) -> "Entry":
-        """Read an entry from its line in the file."""
+        """Read an entry from its line in the file.
+
+        Raises:
+            ValueError: It is none.
+        """
         kind, at, took, failed, request, answer, *left_out = from_json(line)
-        return cls(kind, at / 1e6, took / 1e6, request, answer, bool(failed), *left_out)
+        if type(at) is type(took) is int and isinstance(answer, dict) and 0 <= at < _END_OF_TIME_US:
+            return cls(kind, at / 1e6, took / 1e6, request, answer, bool(failed), *left_out)
+        raise ValueError(f"Expected an entry of an episode, got {line[:100]!r}.")
 
     def line(self) -> str:
         """Return the entry as its line in the file, without what is no JSON."""
@@ -109,7 +161,8 @@ class Entry:
     @property
     def reward(self) -> float | None:
         """The reward; ``None`` without one."""
-        return self.answer.get("reward")
+        reward = self.answer.get("reward")
+        return reward if isinstance(reward, int | float) else None
 
     @property
     def done(self) -> bool:
@@ -121,7 +174,9 @@ class Entry:
         """The named parts of the reward; empty without any."""
         metadata = self.answer.get("metadata")
         named = metadata.get(REWARD_SIGNALS) if isinstance(metadata, Mapping) else None
-        return named if isinstance(named, Mapping) else {}
+        if not isinstance(named, Mapping):
+            return {}
+        return {name: score for name, score in named.items() if isinstance(score, int | float)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +191,10 @@ class Score:
         components: Sum of the scores of each named part of the rubric, as `EpisodeRecord.components` has them.
     """
 
+    __pydantic_config__: ClassVar[ConfigDict] = _CHECKED
+
     name: str
-    at: float
+    at: Seconds
     reward: float
     rewards: Sequence[float] = ()
     components: Mapping[str, float] = field(default_factory=dict)
@@ -170,8 +227,10 @@ class Conversation:
         extra: What else is known.
     """
 
+    __pydantic_config__: ClassVar[ConfigDict] = _CHECKED
+
     episode_id: str
-    messages: Sequence[Mapping[str, Any]] = ()
+    messages: Sequence[Annotated[Mapping[str, Any], AfterValidator(_check_message)]] = ()
     tools: Sequence[Mapping[str, Any]] = ()
     model: str | None = None
     model_version: str | None = None
@@ -203,20 +262,23 @@ class EpisodeRecord:
     conversations: Sequence[Conversation] = ()
     scores: Sequence[Score] = ()
 
+    __pydantic_config__: ClassVar[ConfigDict] = _CHECKED
+
     @classmethod
-    def of_fields(cls, fields: Mapping[str, Any]) -> "EpisodeRecord":
-        """Return the record that ``dataclasses.asdict`` has made these fields of.
+    def of_fields(cls, fields: "Mapping[str, Any] | EpisodeRecord") -> "EpisodeRecord":
+        """Return a record that can be stored and shown.
+
+        Args:
+            fields: What ``dataclasses.asdict`` has made of a record, or a record, of any origin.
 
         Raises:
-            KeyError: A part is missing.
-            TypeError: A part has a field that there is not, or lacks one.
+            ValueError: A part is missing, has a field that there is not, or a value that can't be, such as a time after
+                the year 9999; the message names them.
         """
-        return cls(
-            Episode(**fields["episode"]),
-            [Entry(**entry) for entry in fields["entries"]],
-            [Conversation(**conversation) for conversation in fields["conversations"]],
-            [Score(**score) for score in fields["scores"]],
-        )
+        try:
+            return _RECORD.validate_python(fields)
+        except ValidationError as error:
+            raise ValueError(faults_text(error.errors(include_url=False, include_context=False))) from error
 
     @property
     def conversation(self) -> Conversation | None:
@@ -232,6 +294,18 @@ class EpisodeRecord:
     def components(self) -> Mapping[str, float]:
         """The sum over the steps of each named part of the reward; empty without any."""
         return component_totals(entry.components for entry in self.steps)
+
+
+EPISODE = TypeAdapter(Episode)
+"""Check of an episode's values."""
+
+CONVERSATION = TypeAdapter(Conversation)
+"""Check of a conversation's values."""
+
+SCORE = TypeAdapter(Score)
+"""Check of a score's values."""
+
+_RECORD = TypeAdapter(EpisodeRecord)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,9 @@
 """Import of episodes from files of other programs."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from openenv.core.documents import DocumentError, parse_json
+from openenv.core.documents import parse_json, read_json, read_lines
 from openenv.core.exceptions import ConfigurationError
 from openenv.traces.episodes import EpisodeRecord
 from openenv.traces.formats.atif import record_of
@@ -62,17 +61,16 @@ def _records_in(source: Path) -> Iterator[EpisodeRecord]:
 
 def _trajectory_in(file: Path) -> Iterator[EpisodeRecord]:
     try:
-        yield record_of(parse_json(file.read_bytes()))
-    except (DocumentError, OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"Expected {file} to be a trajectory of ATIF, but {error}.") from error
+        yield record_of(read_json(file))
+    except ConfigurationError as error:
+        raise ConfigurationError(f"Expected a trajectory of ATIF in {file}. {error}") from error
 
 
 def _lines_of(file: Path) -> Iterator[EpisodeRecord]:
-    with file.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
-            try:
-                yield EpisodeRecord.of_fields(json.loads(line))
-            except (ValueError, TypeError, KeyError) as error:
-                raise ConfigurationError(
-                    f"Expected line {number} of {file} to be an episode that was exported as jsonl, got {line[:100]!r}."
-                ) from error
+    for number, line in enumerate(read_lines(file), 1):
+        try:
+            yield EpisodeRecord.of_fields(parse_json(line))
+        except ValueError as error:
+            raise ConfigurationError(
+                f"Expected line {number} of {file} to be an episode that was exported as jsonl, but {error}."
+            ) from error

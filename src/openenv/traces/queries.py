@@ -93,7 +93,8 @@ class Query:
         self._conditions = [_CONDITIONS[name] for name in given]
         self.has_text = "text" in given
         if self.has_text:
-            given["text"] = to_json(given["text"])[1:-1]  # as it stands within JSON
+            text = given["text"].encode(errors="replace").decode()  # an argument of a command may be no UTF-8
+            given["text"] = to_json(text)[1:-1]  # as it stands within JSON
         if "min_reward" in given:
             given["min_reward"] = lowest_reaching(given["min_reward"])
         if "max_reward" in given:
@@ -108,10 +109,10 @@ class Query:
         """Let only the episode with this number through."""
         return self._with("episode.number = :number", number=number)
 
-    def before(self, started_at: float, number: int) -> Self:
-        """Let only episodes through that are listed after this one."""
-        condition = "(episode.started_at, episode.number) < (:after_started_at, :after_number)"
-        return self._with(condition, after_started_at=started_at, after_number=number)
+    def behind(self, number: int) -> Self:
+        """Let only episodes through that are listed after the one with this number."""
+        last = "SELECT started_at, number FROM episode WHERE number = :after"  # whatever its time is
+        return self._with(f"(episode.started_at, episode.number) < ({last})", after=number)
 
     def episodes(self, limit: int | None = None) -> str:
         """Return the SQL that selects the columns of episodes and how each ended, newest first."""

@@ -5,7 +5,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
+
+from pydantic import ValidationError
 
 from openenv.core.env_server.settings import check_field_path
 from openenv.core.env_server.traces.blobs import put_back
@@ -22,6 +24,7 @@ from openenv.core.env_server.traces.store import (
     remove,
 )
 from openenv.core.exceptions import ConfigurationError, IncompleteTraceError
+from openenv.core.schema.generator import faults_text
 from openenv.traces.additions import (
     AddedEpisodes,
     conversation_of,
@@ -29,11 +32,30 @@ from openenv.traces.additions import (
     write_conversations,
     write_score,
 )
-from openenv.traces.episodes import Conversation, Entry, Episode, EpisodeRecord, Filter, Group, Score
+from openenv.traces.episodes import (
+    EPISODE,
+    UNREADABLE,
+    Conversation,
+    Entry,
+    Episode,
+    EpisodeRecord,
+    Filter,
+    Group,
+    Score,
+)
 from openenv.traces.queries import ENVIRONMENTS, Query
+
+_Value = TypeVar("_Value")
 
 # Seconds for a search in one listed episode after another, before the whole file is searched.
 _EACH_EPISODE_S = 0.2
+# Fields of an episode without what is on record of it.
+_NOTHING: dict[str, Any] = {
+    **dict.fromkeys(("id", "environment", "session", "transport", "ending"), ""),
+    **dict.fromkeys(("version", "ended_at", "episode_id", "seed", "split", "index", "reward", "error", "parent")),
+    "started_at": 0.0,
+    "steps": 0,
+}
 # Forks of forks that are followed to the first episode.
 _MOST_FORKS = 1000
 
@@ -126,8 +148,8 @@ class TraceFile:
         """
         query = Query(where)
         if after is not None:
-            last = self.episode(after)
-            query = query.before(last.started_at, number_of(after) or 0)
+            self.episode(after)
+            query = query.behind(number_of(after) or 0)
         for row in self._rows(query, partial(query.episodes, limit)):
             yield _episode_of(row)
 
@@ -201,7 +223,7 @@ class TraceFile:
             long_values: Whether to read pictures and arrays of 2 KiB or more; without them, 0 stands for each.
 
         Raises:
-            IncompleteTraceError: Some of its entries are not on record.
+            IncompleteTraceError: Some of its entries are not on record, or can't be read.
             ConfigurationError: There is no such episode, or the file is damaged.
         """
         self.episode(name)
@@ -221,12 +243,14 @@ class TraceFile:
             name: Id of the episode.
 
         Raises:
+            IncompleteTraceError: One can't be read.
             ConfigurationError: There is no such episode, or the file is damaged or locked.
         """
         episode_id = self.episode(name).episode_id
         query = "SELECT episode_id, content FROM conversation WHERE episode_id = ? ORDER BY at"
         with self._usable():
-            return [conversation_of(*row) for row in self._connection.execute(query, (episode_id,))]
+            rows = self._connection.execute(query, (episode_id,)).fetchall()
+        return [_read(name, conversation_of, *row) for row in rows]
 
     def scores(self, name: str) -> list[Score]:
         """Return the scores that other rubrics gave an episode, oldest first.
@@ -235,12 +259,14 @@ class TraceFile:
             name: Id of the episode.
 
         Raises:
+            IncompleteTraceError: One can't be read.
             ConfigurationError: There is no such episode, or the file is damaged or locked.
         """
         self.episode(name)
         query = "SELECT name, at, content FROM score WHERE episode = ? ORDER BY at"
         with self._usable():
-            return [score_of(*row) for row in self._connection.execute(query, (number_of(name),))]
+            rows = self._connection.execute(query, (number_of(name),)).fetchall()
+        return [_read(name, score_of, *row) for row in rows]
 
     def record(self, name: str) -> EpisodeRecord:
         """Return an episode with all that is on record of it.
@@ -257,7 +283,7 @@ class TraceFile:
     def records(self, where: Filter | None = None, limit: int | None = None) -> Iterator[EpisodeRecord]:
         """Iterate over episodes with all that is on record of them, newest first, reading one after another.
 
-        Episodes whose entries are not all on record are left out.
+        Episodes that are not on record as a whole, or can't be read, are left out.
 
         Args:
             where: Filter; by default all.
@@ -282,12 +308,15 @@ class TraceFile:
             The id of the episode in this file.
 
         Raises:
-            ConfigurationError: The file can't be written.
+            ConfigurationError: The file can't be written, or a value has no form in it.
         """
         with self._usable():
             if self._added is None:
                 self._added = AddedEpisodes(self._connection, self._leave_out)
-            return self._added.add(episode, entries, conversations)
+            try:
+                return self._added.add(episode, entries, conversations)
+            except (ValueError, TypeError, OverflowError) as error:
+                raise ConfigurationError(f"The episode can't be stored in {self.name}: {error}") from error
 
     def add_conversation(self, conversation: Conversation) -> None:
         """Add what the model's side knows of the episode with the conversation's ``episode_id``.
@@ -363,6 +392,8 @@ class TraceFile:
                 )
             if found[0] is None:
                 break
+            if not all(isinstance(number, int) for number in found):
+                raise IncompleteTraceError(f"What the episode {name_of(lineage[0][0])} continues can't be read.")
             lineage.insert(0, found)
         return lineage
 
@@ -377,7 +408,7 @@ class TraceFile:
                 continue
             for line in self._content_of(number, part, blob):
                 if position >= start and (stop is None or position < stop):
-                    yield Entry.of_line(line)
+                    yield _read(name_of(number), Entry.of_line, line)
                 position += 1
 
     def _parts_of(self, number: int) -> Iterator[tuple[int, int | None]]:
@@ -400,12 +431,13 @@ class TraceFile:
                 "SELECT content FROM part WHERE episode = ? AND number = ?", (number, part)
             ).fetchone()
             # An episode that is removed meanwhile ends here.
-            return [] if found is None else lines_in(put_back(found[0], blob))
+            content = b"" if found is None else put_back(found[0], blob)
+        return _read(name_of(number), lines_in, content) if content else []
 
     def _blob(self, name: str) -> bytes:
         found = self._connection.execute("SELECT content FROM blob WHERE hash = ?", (name,)).fetchone()
         if found is None:
-            raise ConfigurationError(f"The traces {self.name} are damaged: they lack the value {name}.")
+            raise IncompleteTraceError(f"The traces {self.name} are damaged: they lack the value {name}.")
         content: bytes = found[0]
         return content
 
@@ -428,7 +460,7 @@ class TraceFile:
             yield
         except ConfigurationError:  # which is a ValueError
             raise
-        except (*STORE_ERRORS, ValueError) as error:
+        except (*STORE_ERRORS, ValueError, OverflowError) as error:
             what = "are damaged" if is_damage(error) else "can't be used"
             raise ConfigurationError(f"The traces {self.name} {what}: {str(error).removesuffix('.')}.") from error
 
@@ -438,6 +470,16 @@ def _left_out(name: str) -> bytes:
     return b"0"
 
 
+def _read(name: str, read: Callable[..., _Value], *content: Any) -> _Value:
+    """Read something that is on record of an episode, whatever has written it there."""
+    try:
+        return read(*content)
+    except (ValueError, TypeError) as error:
+        raise IncompleteTraceError(
+            f"A part of what is on record of the episode {name} can't be read: {error}"
+        ) from error
+
+
 def _least(one: int | None, other: int | None) -> int | None:
     given = [number for number in (one, other) if number is not None]
     return min(given) if given else None
@@ -445,22 +487,18 @@ def _least(one: int | None, other: int | None) -> int | None:
 
 def _episode_of(columns: tuple[Any, ...]) -> Episode:
     row = dict(zip(COLUMNS, columns, strict=False))
-    ending = columns[-1]
-    return Episode(
-        id=name_of(row["number"]),
-        environment=row["environment"],
-        version=row["version"],
-        session=row["session"],
-        transport=row["transport"],
-        started_at=row["started_at"],
-        ended_at=row["ended_at"],
-        episode_id=row["episode_id"],
-        seed=row["seed"],
-        split=row["split"],
-        index=row["task_index"],
-        steps=row["steps"],
-        reward=row["reward"],
-        ending=ending,
-        error=row["error"],
-        parent=None if row["parent"] is None else name_of(row["parent"]),
-    )
+    number, parent = row.pop("number"), row.pop("parent")
+    fields = {**_NOTHING, **{name: value for name, value in row.items() if name in _NOTHING}}
+    fields |= {"id": name_of(number), "index": row["task_index"], "ending": columns[-1]}
+    fields["parent"] = name_of(parent) if isinstance(parent, int) else parent
+    try:
+        return EPISODE.validate_python(fields)
+    except ValidationError as error:
+        return _unreadable(fields, error)
+
+
+def _unreadable(fields: dict[str, Any], error: ValidationError) -> Episode:
+    """Return an episode with nothing in place of each value that can't be; see ``Episode.ending``."""
+    faults = error.errors(include_url=False, include_context=False)
+    fields |= {str(fault["loc"][0]): _NOTHING[str(fault["loc"][0])] for fault in faults}
+    return Episode(**{**fields, "ending": UNREADABLE, "error": faults_text(faults)})

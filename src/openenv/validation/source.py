@@ -10,10 +10,10 @@ from pathlib import Path
 
 from openenv.auto.importing import module_path
 from openenv.auto.manifest import MANIFEST_FILE, Manifest, load_manifest
+from openenv.core.documents import MAX_TEXT_BYTES
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 
 IGNORED_FOLDERS = frozenset({"__pycache__", "build", "dist", "node_modules", "outputs", "runs", "venv"})
-MAX_TEXT_BYTES = 1_000_000
 
 
 @dataclass(frozen=True)

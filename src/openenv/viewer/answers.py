@@ -48,4 +48,4 @@ def json_response(content: Any, status: int = 200) -> Response:
 
 def json_of(content: Any) -> bytes:
     """Return a value as JSON; what JSON has no form for, as text."""
-    return to_json(content, inf_nan_mode="null", fallback=str)
+    return to_json(content, inf_nan_mode="null", bytes_mode="base64", fallback=str)

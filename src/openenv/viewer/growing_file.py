@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from openenv.core.documents import DocumentError, parse_json
+from openenv.core.documents import MAX_LINE_BYTES, DocumentError, parse_json
 
 
 class GrowingFile:
@@ -24,6 +24,8 @@ class GrowingFile:
 
     def new_lines(self) -> Iterator[tuple[int, bytes]]:
         """Iterate over the whole lines that were added since the last reading, each with its offset in bytes."""
+        if not self._path.is_file():  # nor a pipe, which may never end
+            return
         with suppress(FileNotFoundError), self._path.open("rb") as file:
             # A run that is resumed writes the file anew without the steps that it does again, and it may have grown
             # since.
@@ -31,7 +33,7 @@ class GrowingFile:
                 self._last, self._end = b"", 0
                 self._on_anew()
             file.seek(self._end)
-            for line in file:
+            while line := file.readline(MAX_LINE_BYTES):
                 if not line.endswith(b"\n"):
                     return  # it is being written
                 offset = self._end
@@ -60,4 +62,4 @@ def objects_of(lines: Iterable[bytes]) -> list[dict[str, Any]]:
 
 def _line_at(file: BinaryIO, offset: int) -> bytes:
     file.seek(offset)
-    return file.readline()
+    return file.readline(MAX_LINE_BYTES)

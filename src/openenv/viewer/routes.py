@@ -18,7 +18,7 @@ from starlette.routing import BaseRoute, Route
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.wire.results import component_totals
 from openenv.traces.comparing import differences
-from openenv.traces.episodes import STEP, Entry, EpisodeRecord, Filter
+from openenv.traces.episodes import STEP, Count, Entry, EpisodeRecord, Filter
 from openenv.traces.formats.atif import trajectory_of
 from openenv.traces.formats.messages import row_of
 from openenv.traces.reading import TraceFile
@@ -42,7 +42,7 @@ class _FilterQuery(BaseModel):
     seed: str | None = None
     text: str | None = None
     version: str | None = None
-    run: int | None = None
+    run: Count | None = None
     model: str | None = None
     min_reward: float | None = None
     max_reward: float | None = None
@@ -73,8 +73,8 @@ class _EntriesQuery(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    start: int = Field(default=0, ge=0)
-    stop: int = Field(default=_MOST_ENTRIES, ge=0)
+    start: Count = 0
+    stop: Count = _MOST_ENTRIES
     brief: bool = False
 
 

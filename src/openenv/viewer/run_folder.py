@@ -1,17 +1,24 @@
 """Folder of a training run, read while the run writes it: settings, state, metrics from an offset on, and rollouts."""
 
 import fcntl
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple
 from zlib import crc32
 
+from pydantic import BaseModel, ValidationError
+
 from openenv.core.documents import read_json, read_yaml
 from openenv.core.exceptions import ConfigurationError
+from openenv.traces.episodes import Count
 from openenv.viewer.growing_file import objects_of
 from openenv.viewer.step_index import StepIndex
 
 State = Literal["running", "ended", "interrupted"]
 
+# Name of the trained model's score, behind the environment's where there are several.
+_AFTER = "after training"
 # Bytes of metrics that one answer has.
 _MOST_BYTES = 4 * 1024 * 1024
 # Bytes before an offset that its mark is made from: a line, which has times of the step and so is that of no other run.
@@ -56,7 +63,7 @@ class TrainingRun:
         """Whether the run is under way, has come to its end, or was stopped before it."""
         if self._is_held():
             return "running"
-        return "ended" if (self.folder / "report.html").exists() and _has_end(self.scores()) else "interrupted"
+        return "ended" if (self.folder / "report.html").exists() and self._is_scored() else "interrupted"
 
     def settings(self) -> dict[str, Any]:
         """Return the settings.
@@ -71,7 +78,8 @@ class TrainingRun:
 
     def starts(self) -> list[dict[str, Any]]:
         """Return when the run was started and gone on with, the first one first."""
-        return objects_of((self.folder / "starts.jsonl").read_bytes().splitlines())
+        with (self.folder / "starts.jsonl").open("rb") as file:
+            return objects_of(file.read(_MOST_BYTES).splitlines())
 
     def scores(self, *, with_rewards: bool = False) -> dict[str, Any]:
         """Return the mean rewards of the players so far, with their standard errors and numbers of episodes.
@@ -118,8 +126,18 @@ class TrainingRun:
         Returns:
             The step, ``None`` where there is none; and its lines in ``rollouts.jsonl``, one for each environment.
         """
-        lines = objects_of(self._rollouts.lines(step))
+        lines = rollouts_of(self._rollouts.lines(step))
         return (lines[0]["step"], lines) if lines else (None, [])
+
+    def _is_scored(self) -> bool:
+        """Return whether the trained model was evaluated on each environment; an interrupted run has a report, too."""
+        try:
+            environments = self.settings().get("environments")
+        except ConfigurationError:
+            return False
+        names = environments if isinstance(environments, dict) else {}
+        expected = {f"{name}: {_AFTER}" for name in names} or {_AFTER}
+        return self.scores().keys() >= expected
 
     def _is_held(self) -> bool:
         """Return whether a process runs the training: it holds a lock on the file of starts, whatever ends it."""
@@ -133,13 +151,40 @@ class TrainingRun:
         return False
 
 
+def rollouts_of(lines: Iterable[bytes]) -> list[dict[str, Any]]:
+    """Return the lines of ``rollouts.jsonl`` that have episodes, whatever has written the others.
+
+    Args:
+        lines: The lines.
+    """
+    found = []
+    for line in objects_of(lines):
+        with suppress(ValidationError):
+            _Rollouts.model_validate(line)
+            found.append(line)
+    return found
+
+
+class _Note(BaseModel):
+    """Episode of a step, as far as it is read."""
+
+    group: int
+    task: dict[str, Any]
+    reward: float
+    episode_id: str = ""
+
+
+class _Rollouts(BaseModel):
+    """Line of ``rollouts.jsonl``, as far as it is read."""
+
+    step: Count
+    environment: str | None = None
+    episodes: list[_Note]
+
+
 def _mark(file: BinaryIO, offset: int) -> str:
     """Return a short text that differs where the bytes before an offset do; no text at the file's beginning."""
     start = max(0, offset - _MARKED_BYTES)
     file.seek(start)
     before = file.read(offset - start)
     return f"{len(before)}-{crc32(before):x}" if before else ""
-
-
-def _has_end(scores: dict[str, Any]) -> bool:
-    return any(name.endswith("after training") for name in scores)

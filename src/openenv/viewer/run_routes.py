@@ -7,11 +7,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from openenv.traces.episodes import Count
 from openenv.traces.reading import TraceFile
 from openenv.viewer.answers import answered
 from openenv.viewer.episode_notes import usable_traces, with_messages, with_trace
@@ -25,7 +26,7 @@ class _ProgressQuery(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    offset: int = Field(default=0, ge=0)
+    offset: Count = 0
     mark: str = ""
 
 
@@ -34,7 +35,7 @@ class _RolloutsQuery(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    step: int | None = Field(default=None, ge=0)
+    step: Count | None = None
 
 
 def run_routes(folder: str | Path, traces: str | Path | None = None) -> list[BaseRoute]:
@@ -91,10 +92,10 @@ def _groups_of(line: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the episodes of a line by their groups, with the best and the worst of each."""
     groups: dict[int, list[dict[str, Any]]] = {}
     for episode in line["episodes"]:
-        groups.setdefault(episode["group"], []).append({**episode, "environment": line["environment"]})
+        groups.setdefault(episode["group"], []).append({**episode, "environment": line.get("environment")})
     return [
         {
-            "environment": line["environment"],
+            "environment": line.get("environment"),
             "task": episodes[0]["task"],
             "rewards": [episode["reward"] for episode in episodes],
             "mean_reward": fmean(episode["reward"] for episode in episodes),

@@ -1,9 +1,12 @@
 """Index of a file of JSON lines by optimiser step, kept up while a run writes the file."""
 
+import re
 from pathlib import Path
 from threading import Lock
 
 from openenv.viewer.growing_file import GrowingFile
+
+_BEGIN = re.compile(rb'\{"step": (\d+),')
 
 
 class StepIndex:
@@ -29,16 +32,12 @@ class StepIndex:
         """
         with self._lock:
             for offset, line in self._file.new_lines():
-                self._last = _step_in(line)
-                self._offsets.setdefault(self._last, []).append(offset)
+                if begin := _BEGIN.match(line):  # without reading the whole line; others have no episodes
+                    self._last = begin[1]
+                    self._offsets.setdefault(self._last, []).append(offset)
             name = self._last if step is None else b"%d" % step
             return self._file.lines_at(self._offsets.get(name, ()))
 
     def _forget(self) -> None:
         self._offsets: dict[bytes, list[int]] = {}
         self._last = b""
-
-
-def _step_in(line: bytes) -> bytes:
-    """Return the number of the step, with which each line begins, without reading the whole line."""
-    return line[: line.find(b",")].removeprefix(b'{"step": ')

@@ -258,3 +258,27 @@ def test_a_locked_file_is_said_and_can_be_read_while_another_process_writes(
         ended = openenv_here("traces", "list", stored)
         assert (ended.returncode, is_locked in ended.stderr) == (1, True)
     assert len(openenv_here("traces", "list", stored).stdout.splitlines()) == 40
+
+
+def test_a_row_that_can_not_be_shown_spoils_no_list(tmp_path: Path, openenv_here: Any) -> None:
+    path = tmp_path / "traces.db"
+    with traces.open(path, create=True) as opened:
+        for number in range(3):
+            opened.add(episode(number), entries())
+    with connected(path) as connection:
+        connection.execute("UPDATE episode SET started_at = 1e300 WHERE seed = '1'")
+        connection.execute("UPDATE episode SET environment = char(27) || '[2J' WHERE seed = '2'")
+    listed = openenv_here("traces", "list", str(path)).stdout.splitlines()
+    assert [line.split()[0] for line in listed] == ["1-2", "1-3", "1-1"]
+    assert listed[0] == "1-2          unreadable: started_at: Input should be less than 253370764800"
+    assert "\x1b" not in "".join(listed)
+    assert "ending: unreadable" in openenv_here("traces", "show", str(path), "1-2").stdout
+
+
+def test_a_folder_leads_to_the_file_of_traces_in_it(tmp_path: Path, openenv_here: Any) -> None:
+    with traces.open(tmp_path / "traces.db", create=True) as opened:
+        opened.add(episode(1), entries())
+    assert openenv_here("traces", "list", str(tmp_path)).stdout.startswith("1-1 ")
+    (tmp_path / "empty").mkdir()
+    refused = openenv_here("traces", "list", str(tmp_path / "empty"))
+    assert (refused.returncode, "or one file of traces (.db); found none" in refused.stderr) == (1, True)

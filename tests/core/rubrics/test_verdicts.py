@@ -1,6 +1,7 @@
 """Verdicts in answers: what is read, and what is refused."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -116,3 +117,26 @@ def test_any_answer_is_read_or_refused(answer: str) -> None:
             read(answer * 100)
         except VerdictError:
             continue
+
+
+# Of 100 KB each. A reader that tries each beginning anew takes seconds; a test of this level has 0.3 s.
+HOSTILE = {
+    "braces": "{" * 100_000,
+    "objects in objects": '{"a":' * 20_000,
+    "lists in objects": '{"a":[' * 15_000,
+    "objects that break off": ('{"a":' * 900 + "x") * 22,
+    "long objects that break off": ('{"a":[1' + ",1" * 1000 + ",") * 50,
+    "quotes": '{"' * 50_000,
+    "escaped quotes": '{"\\"' * 25_000,
+    "numbers of thousands of digits": ('{"a":' + "9" * 5000 + "}") * 20,
+    "verdicts": '{"a":1}' * 15_000,
+    "fences": "```" * 30_000 + "`",
+    "reasoning": "<think>" * 15_000,
+}
+
+
+@pytest.mark.parametrize("read", [json_verdict, number_verdict])
+@pytest.mark.parametrize("answer", HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_answer_takes_no_time_beyond_its_length(answer: str, read: Callable[[str], object]) -> None:
+    with pytest.raises(VerdictError, match="Expected one"):
+        read(answer)

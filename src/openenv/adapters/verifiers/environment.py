@@ -1,6 +1,5 @@
 """An environment of verifiers as one of ours: a row of its dataset is a task, its rubric gives the reward."""
 
-import json
 from collections.abc import Mapping
 from typing import Any, ClassVar
 from uuid import uuid4
@@ -8,6 +7,7 @@ from uuid import uuid4
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from openenv.adapters.verifiers.loading import VerifiersTasks
+from openenv.core.documents import parse_json
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.mcp_types import (
     CallToolAction,
@@ -198,7 +198,7 @@ def _rollout(row: Mapping[str, Any]) -> dict[str, Any]:
         "task": "default",
         **row,
         "prompt": [{name: value for name, value in message.items() if value is not None} for message in prompt],
-        "info": json.loads(info) if isinstance(info, str) else info,
+        "info": parse_json(info) if isinstance(info, str) else info,
     }
     return {**rollout, "input": dict(rollout)}
 

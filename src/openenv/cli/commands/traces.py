@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -40,7 +41,7 @@ from openenv.core.env_server.settings import SETTINGS
 from openenv.core.env_server.traces.omission import names_request
 from openenv.traces.by_task import TaskEpisodes, tasks
 from openenv.traces.comparing import Difference, differences
-from openenv.traces.episodes import Conversation, Entry, Episode, Filter, Score
+from openenv.traces.episodes import UNREADABLE, Conversation, Entry, Episode, Filter, Score
 from openenv.traces.pictures import pictures_in
 from openenv.traces.reading import TraceFile
 from openenv.traces.replaying import replay as replay_entries
@@ -111,7 +112,7 @@ def list_episodes(
     )
     with TraceFile(file) as traces:
         for episode in traces.episodes(where, limit or None):
-            typer.echo(json.dumps(_fields(episode)) if as_json else _line(episode))
+            typer.echo(json.dumps(_fields(episode)) if as_json else _printable(_line(episode)))
 
 
 @app.command()
@@ -125,7 +126,9 @@ def show(file: File, episode: Id, pictures: Pictures = None, as_json: AsJson = F
         found = traces.episode(episode)
         typer.echo(json.dumps(_fields(found)) if as_json else _heading(found))
         for score in traces.scores(episode):
-            typer.echo(json.dumps({"score": _fields(score)}) if as_json else f"score {score.name}: {score.text}")
+            typer.echo(
+                json.dumps({"score": _fields(score)}) if as_json else _printable(f"score {score.name}: {score.text}")
+            )
         for conversation in traces.conversations(episode):
             typer.echo(json.dumps({"conversation": _fields(conversation)}) if as_json else _summary(conversation))
         for number, entry in enumerate(traces.entries(episode)):
@@ -169,7 +172,7 @@ def list_tasks(
     where = Filter(environment=env, split=split, since=time_of(since, "--since"))
     with TraceFile(file) as traces:
         for task in tasks(traces, where, with_signal=with_signal):
-            typer.echo(json.dumps(task.task) if as_json else _task_line(task))
+            typer.echo(json.dumps(task.task) if as_json else _printable(_task_line(task)))
 
 
 @app.command()
@@ -228,14 +231,16 @@ def _left_out(paths: Sequence[str]) -> str:
 def _summary(conversation: Conversation) -> str:
     read, written = conversation.input_tokens, conversation.output_tokens
     tokens = "" if read is None and written is None else f", {read} tokens read, {written} written"
-    return f"conversation: {conversation.model}, {len(conversation.messages)} messages{tokens}"
+    return f"conversation: {_printable(str(conversation.model))}, {len(conversation.messages)} messages{tokens}"
 
 
 def _fields(of: Episode | Entry | Score | Conversation) -> dict[str, Any]:
-    return {name: getattr(of, name) for name in of.__dataclass_fields__}
+    return {each.name: getattr(of, each.name) for each in fields(of)}
 
 
 def _line(episode: Episode) -> str:
+    if episode.ending == UNREADABLE:
+        return f"{episode.id:<12} {UNREADABLE}: {episode.error}"
     reward = "" if episode.reward is None else f"{episode.reward:+.3f}"
     task = _task_of(episode)
     return (
@@ -258,11 +263,11 @@ def _task_of(episode: Episode) -> str:
 
 
 def _heading(episode: Episode) -> str:
-    fields = {name: value for name, value in _fields(episode).items() if value is not None}
-    fields["started_at"] = _clock(episode.started_at)
+    known = {name: value for name, value in _fields(episode).items() if value is not None}
+    known["started_at"] = _clock(episode.started_at)
     if episode.ended_at is not None:
-        fields["ended_at"] = _clock(episode.ended_at)
-    return "\n".join(f"{name}: {value}" for name, value in fields.items())
+        known["ended_at"] = _clock(episode.ended_at)
+    return "\n".join(_printable(f"{name}: {value}") for name, value in known.items())
 
 
 def _shown(number: int, entry: Entry) -> str:
@@ -276,9 +281,13 @@ def _answer_of(entry: Entry | None) -> str:
 
 
 def _short(text: str) -> str:
-    # A terminal carries out control characters; JSON escapes those below 32, not those from 127 on.
-    text = "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
+    text = _printable(text)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}... ({len(text)} characters)"
+
+
+def _printable(text: str) -> str:
+    """Return a text without control characters, which a terminal would carry out."""
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
 
 
 def _clock(at: float) -> str:

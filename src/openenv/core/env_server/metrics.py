@@ -60,6 +60,11 @@ differs; the environment is another one; another server resumed the session; no 
 read; any other reason."""
 
 
+TRACE_LOSSES = ("backlog", "encoding", "refused", "other")
+"""Reasons for a lost part of an episode's trace: too much waited to be written; it has no form as JSON; the database
+refuses one of its values; any other reason, which is in the log."""
+
+
 class Histogram:
     """Histogram of durations.
 
@@ -119,7 +124,7 @@ class Metrics:
         journal_seconds: Time spent in commits of the journal, in seconds.
         journal_failing: Whether the journal can't be written now; sessions continue without it.
         traces_failing: Whether the traces can't be written now.
-        trace_parts_dropped: Parts of episodes' traces that were dropped, since too many could not be written.
+        trace_parts_dropped: Parts of episodes' traces that were lost, by one of ``TRACE_LOSSES``.
         journal_replaced: Times that another process removed or replaced the journal, and a new one was created.
         waiting: Requests in the queue for a slot now.
         draining: Whether the server refuses new sessions because it is shutting down.
@@ -145,7 +150,7 @@ class Metrics:
         self.journal_failing = False
         self.journal_replaced = 0
         self.traces_failing = False
-        self.trace_parts_dropped = 0
+        self.trace_parts_dropped: Counter[str] = Counter()
         self.waiting = 0
         self.draining = False
         self._count_queued: Callable[[], int] = _none

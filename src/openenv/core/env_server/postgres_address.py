@@ -28,6 +28,7 @@ class PostgresAddress:
             of PostgreSQL look for one.
         what: What is kept there, for messages.
         error_class: Class of the errors that ``errors`` raises.
+        refusal_class: Class of those of values that a database refuses; by default the same.
 
     Attributes:
         name: The address for people, without the password.
@@ -37,7 +38,9 @@ class PostgresAddress:
         ConfigurationError: PostgreSQL can't read the address.
     """
 
-    def __init__(self, address: str, what: str, error_class: type[Exception]) -> None:
+    def __init__(
+        self, address: str, what: str, error_class: type[Exception], refusal_class: type[Exception] | None = None
+    ) -> None:
         parts = _parts_of(address, what)
         user, host = parts.get("user"), parts.get("host") or parts.get("hostaddr") or ""
         port, database = parts.get("port"), parts.get("dbname") or ""
@@ -45,6 +48,7 @@ class PostgresAddress:
         self.conninfo = make_conninfo(**{**_DEFAULTS, **parts})
         self._secret = str(parts.get("password") or "")
         self._error_class = error_class
+        self._refusal_class = refusal_class or error_class
 
     def message_of(self, error: psycopg.Error) -> str:
         """Return an error's message, without the password."""
@@ -57,6 +61,8 @@ class PostgresAddress:
         """Convert psycopg's errors within the block."""
         try:
             yield
+        except (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.ProgramLimitExceeded) as error:
+            raise self._refusal_class(self.message_of(error)) from None
         except psycopg.Error as error:
             raise self._error_class(self.message_of(error)) from None
 

@@ -16,6 +16,7 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, OpenerDirector, Request, build_opener
 
+from openenv.core.documents import DocumentError, parse_json
 from openenv.core.rewards.samples import ReadSample, SampleRubric
 
 __all__ = ["EndpointReward"]
@@ -69,8 +70,8 @@ class EndpointReward(SampleRubric):
         request = _EndpointRequest(self._url, body, self._headers, method="POST")
         text = await request.answer(self._timeout_s)
         try:
-            self._answer = json.loads(text)
-        except ValueError:
+            self._answer = parse_json(text)
+        except DocumentError:
             raise ValueError(f"Expected JSON from {self._url}, got {text[:200]!r}.") from None
         return self._score(self._answer)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from openenv.core.documents import MAX_JSON_BYTES, check_json_size, read_lines, read_text
 from openenv.core.exceptions import ConfigurationError, InvalidRequestError, TaskNotFoundError
 
 DEFAULT_SPLIT = "train"
@@ -122,14 +123,16 @@ def read_tasks(path: Path, check: Callable[[Task], object]) -> Splits:
 
 
 def _json(path: Path) -> Any:
-    text = path.read_text(encoding="utf-8")
     if path.suffix == ".jsonl":
-        return [_line(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+        return [_line(number, line) for number, line in enumerate(read_lines(path), 1) if line.strip()]
+    text = read_text(path, MAX_JSON_BYTES)
+    check_json_size(text)
     return from_json(text)
 
 
-def _line(number: int, line: str) -> Any:
+def _line(number: int, line: bytes) -> Any:
     try:
+        check_json_size(line)
         return from_json(line)
     except ValueError as error:
         raise ValueError(f"expected a task as JSON in line {number}: {error}") from error

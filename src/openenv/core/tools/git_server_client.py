@@ -1,7 +1,6 @@
 """Repositories of a Gitea server, as the workspaces of episodes."""
 
 import base64
-import json
 import os
 import shlex
 import shutil
@@ -17,6 +16,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 from urllib.request import ProxyHandler, Request, build_opener
 
 from openenv.core.addresses import is_on_this_machine
+from openenv.core.documents import parse_json
 from openenv.core.exceptions import ConfigurationError, GitServerError
 
 _REQUEST_TIMEOUT_S = 5.0
@@ -125,7 +125,7 @@ class GitServerClient:
         self._check_ready()
         keys = ("name", "full_name", "clone_url")
         try:
-            listed = json.loads(self._get("/api/v1/user/repos"))
+            listed = parse_json(self._get("/api/v1/user/repos"))
             return [{**{key: each[key] for key in keys}, "description": each.get("description", "")} for each in listed]
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise GitServerError(f"{self.gitea_url} did not list {self.username}'s repositories: {error!r}") from error

@@ -72,8 +72,8 @@ def record_of(trajectory: Any) -> EpisodeRecord:
         )
     try:
         own = (trajectory.get("extra") or {}).get(_OWN)
-        return _foreign(trajectory) if own is None else _own_record(trajectory, own)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        return EpisodeRecord.of_fields(_foreign(trajectory) if own is None else _own_fields(trajectory, own))
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise ConfigurationError(f"The trajectory is not as ATIF has it: {error!r}.") from error
 
 
@@ -127,9 +127,9 @@ def _metrics_of(record: EpisodeRecord, steps: int) -> dict[str, Any]:
     return metrics
 
 
-def _own_record(trajectory: Mapping[str, Any], own: Mapping[str, Any]) -> EpisodeRecord:
+def _own_fields(trajectory: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     steps = [step["extra"][_OWN] for step in trajectory["steps"] if _OWN in (step.get("extra") or {})]
-    return EpisodeRecord.of_fields({**own, "entries": steps})
+    return {**own, "entries": steps}
 
 
 def _foreign(trajectory: Mapping[str, Any]) -> EpisodeRecord:

@@ -4,15 +4,20 @@ A log is written sample by sample, without the package inspect-ai; only reading 
 """
 
 import json
+import re
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from statistics import fmean
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import IO, Any, Self
-from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
+from openenv.core.documents import MAX_JSON_BYTES, check_json_size, open_regular
 from openenv.core.exceptions import ConfigurationError
 from openenv.traces.episodes import Conversation, Episode, EpisodeRecord
 from openenv.traces.formats.messages import Message, entries_of_messages, messages_of
@@ -22,6 +27,14 @@ __all__ = ["InspectLogWriter", "read_log"]
 _OWN = "openenv"
 _SCORE = "reward"
 _REASONING = "reasoning"
+_SAMPLE_NAME = re.compile(r"samples/(?P<id>.+)_epoch_(?P<epoch>\d{1,9})\.json")
+_ZIP_ZSTANDARD = 93
+_COMPRESSIONS = (ZIP_STORED, ZIP_DEFLATED, _ZIP_ZSTANDARD)
+# Bytes that anything may unpack to, and how many times its size beyond: agents say the same again and again.
+_SMALL = 64 * 1024 * 1024
+_MOST_REPEATED = 100
+# Bytes that are unpacked at once: of these, Zstandard makes a hundred million at most.
+_PIECE = 4096
 
 
 class InspectLogWriter:
@@ -104,20 +117,61 @@ def read_log(path: Path) -> Iterator[EpisodeRecord]:
         ConfigurationError: The file is no log of Inspect's, or the package inspect-ai is not installed.
     """
     try:
-        from inspect_ai.log import read_eval_log_sample, read_eval_log_sample_summaries
+        from inspect_ai.log import read_eval_log_sample
     except ImportError as error:
         raise ConfigurationError(
             "Reading Inspect's logs needs the package inspect-ai: pip install 'openenv-core[inspect]'"
         ) from error
-    location = str(path.absolute())
     try:
-        for summary in read_eval_log_sample_summaries(location):
-            sample = read_eval_log_sample(location, summary.id, summary.epoch)
-            yield _record_of(sample.model_dump(mode="json"))
-    except (OSError, ValueError, KeyError, TypeError, IndexError, BadZipFile) as error:
+        with open_regular(path) as file, ZipFile(file) as log, TemporaryDirectory() as folder:
+            alone = Path(folder) / "sample.eval"
+            for name, content in _samples_in(log, path.stat().st_size):
+                # By itself: Inspect unpacks all that there is, and reads the whole list of contents for each sample.
+                with ZipFile(alone, "w") as single:
+                    single.writestr(name[0], content)
+                sample = read_eval_log_sample(str(alone), name["id"], int(name["epoch"]))
+                yield _record_of(sample.model_dump(mode="json"))
+    except ConfigurationError:
+        raise
+    except _errors_of_others() as error:
         raise ConfigurationError(
             f"Expected {path} to be a log of Inspect's, got a file that is not: {error}"
         ) from error
+
+
+def _samples_in(log: ZipFile, size: int) -> Iterator[tuple[re.Match[str], bytes]]:
+    """Unpack the samples of a log one after another, each with its name; a small file may stand for terabytes."""
+    left = _SMALL + _MOST_REPEATED * size
+    for member in log.infolist():
+        name = _SAMPLE_NAME.fullmatch(member.filename)
+        if name is None:
+            continue
+        if member.compress_type not in _COMPRESSIONS:
+            raise ValueError(f"{member.filename} is compressed by a method that logs do not have")
+        content = _unpacked(log, member, min(left, _SMALL + _MOST_REPEATED * member.compress_size, MAX_JSON_BYTES))
+        check_json_size(content)
+        left -= len(content)
+        yield name, content
+
+
+def _unpacked(log: ZipFile, member: ZipInfo, most: int) -> bytes:
+    content = bytearray()
+    with log.open(member) as stream:
+        for piece in iter(partial(stream.read, _PIECE), b""):
+            content += piece
+            if len(content) > most:
+                raise ValueError(f"{member.filename} unpacks to more than the {most} bytes that it may have")
+    return bytes(content)
+
+
+def _errors_of_others() -> tuple[type[Exception], ...]:
+    """Return what reading a file that is no log raises; up to Python 3.13, Inspect brings the package zstandard."""
+    known = (OSError, ValueError, LookupError, TypeError, RuntimeError, BadZipFile, zlib.error, EOFError)
+    try:
+        from zstandard import ZstdError
+    except ImportError:
+        return known
+    return (*known, ZstdError)
 
 
 def _sample_of(record: EpisodeRecord) -> dict[str, Any]:
@@ -163,7 +217,7 @@ def _written_call(call: Mapping[str, Any]) -> dict[str, Any]:
 
 def _record_of(sample: Mapping[str, Any]) -> EpisodeRecord:
     own = (sample.get("metadata") or {}).get(_OWN)
-    return _foreign(sample) if own is None else EpisodeRecord.of_fields(own)
+    return EpisodeRecord.of_fields(_foreign(sample) if own is None else own)
 
 
 def _foreign(sample: Mapping[str, Any]) -> EpisodeRecord:

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.routing import BaseRoute, Route
 
 from openenv.core.exceptions import ConfigurationError
+from openenv.traces.episodes import Count
 from openenv.traces.reading import TraceFile
 from openenv.viewer.answers import answered
 from openenv.viewer.comparison.sources import ComparedSource, TaskEpisodes, compared
@@ -25,7 +26,7 @@ class _TasksQuery(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    start: int = Field(default=0, ge=0)
+    start: Count = 0
     limit: int = Field(default=50, ge=1, le=500)
 
 

@@ -20,7 +20,7 @@ from openenv.viewer.episode_notes import usable_traces, with_trace
 from openenv.viewer.episodes.folder import EpisodeFolder, task_key
 from openenv.viewer.episodes.traces import trace_of
 from openenv.viewer.growing_file import GrowingFile, objects_of
-from openenv.viewer.run_folder import TrainingRun
+from openenv.viewer.run_folder import TrainingRun, rollouts_of
 from openenv.viewer.source import Source
 
 # Steps of a run that its rewards are the mean of.
@@ -126,7 +126,7 @@ class ComparedRun:
 
     def _read(self) -> None:
         for _, content in self._rollouts.new_lines():
-            for line in objects_of([content]):
+            for line in rollouts_of([content]):
                 self._add(line)
 
     def _add(self, line: Mapping[str, Any]) -> None:

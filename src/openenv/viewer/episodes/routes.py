@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from openenv.core.rubrics.bounds import reaches
+from openenv.traces.episodes import Count
 from openenv.traces.reading import TraceFile
 from openenv.viewer.answers import answered
 from openenv.viewer.episode_notes import usable_traces, with_messages
@@ -38,7 +39,7 @@ class _TasksQuery(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     order: Order = "worst"
-    start: int = Field(default=0, ge=0)
+    start: Count = 0
     limit: int = Field(default=50, ge=1, le=500)
 
 
@@ -47,7 +48,7 @@ class _ExtremesQuery(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    task: int | None = Field(default=None, ge=0)
+    task: Count | None = None
 
 
 def episode_routes(folder: Path) -> list[BaseRoute]:

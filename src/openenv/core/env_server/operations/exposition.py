@@ -18,6 +18,7 @@ from openenv.core.env_server.metrics import (
     BOUNDS_S,
     INLINE_STEPS_TIMED,
     RECOVERY_FAILURES,
+    TRACE_LOSSES,
     Ending,
     Histogram,
     Metrics,
@@ -153,6 +154,9 @@ def _counters(metrics: Metrics, worker: str) -> Iterable[Metric]:
     failures = {why: metrics.recoveries_failed[why] for why in RECOVERY_FAILURES}
     text = "Failed recoveries of sessions, by reason."
     yield _counter("openenv_sessions_unrecoverable", text, worker, "reason", failures)
+    losses = {why: metrics.trace_parts_dropped[why] for why in TRACE_LOSSES}
+    text = "Parts of episodes' traces that were lost, by reason."
+    yield _counter("openenv_trace_parts_dropped", text, worker, "reason", losses)
     frames = {"in": metrics.frames_in, "out": metrics.frames_out}
     yield _counter("openenv_websocket_frames", "Frames over WebSockets.", worker, "direction", frames)
     characters = {"in": metrics.characters_in, "out": metrics.characters_out}
@@ -168,10 +172,6 @@ def _counters(metrics: Metrics, worker: str) -> Iterable[Metric]:
             metrics.journal_replaced,
         ),
         "openenv_journal_commits": ("Commits of the journal.", metrics.journal_commits),
-        "openenv_trace_parts_dropped": (
-            "Parts of episodes' traces that were dropped, since too many could not be written.",
-            metrics.trace_parts_dropped,
-        ),
         "openenv_journal_seconds": ("Seconds spent in commits of the journal.", metrics.journal_seconds),
     }
     for name, (text, value) in total.items():

@@ -13,7 +13,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from openenv.core.documents import read_yaml
+from openenv.core.documents import open_regular, read_yaml
 from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.exceptions import ConfigurationError, RequestError
 from openenv.core.wire.types import EnvironmentMetadata
@@ -138,9 +138,9 @@ def find_readme(files: Iterable[Path]) -> str | None:
 def _text_of(file: Path) -> str | None:
     """Read a README; return ``None`` if the file can't be read or is larger than ``_LARGEST_README``."""
     try:
-        with file.open("rb") as opened:
+        with open_regular(file) as opened:
             content = opened.read(_LARGEST_README + 1)
-    except OSError as error:
+    except (ConfigurationError, OSError) as error:
         logger.debug("%s can't be read: %s", file.name, error)
         return None
     return content.decode(errors="replace") if len(content) <= _LARGEST_README else None

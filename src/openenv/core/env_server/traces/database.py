@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+from openenv.core.exceptions import ConfigurationError
+
 Values = Sequence[Any] | Mapping[str, Any]
 """Parameters of a statement: ``?`` in their order, or ``:name``."""
 
@@ -13,8 +15,25 @@ class TraceStoreError(Exception):
     """A database did not carry out a statement, or can't be reached; the message has no password."""
 
 
+class TraceValueError(TraceStoreError):
+    """A database refuses a value, and would refuse it again."""
+
+
 STORE_ERRORS = (sqlite3.Error, TraceStoreError)
 """Errors of both kinds of databases."""
+
+_REFUSALS = (
+    TraceValueError,
+    sqlite3.DataError,
+    sqlite3.IntegrityError,
+    sqlite3.InterfaceError,
+    sqlite3.ProgrammingError,
+)
+
+
+def is_outage(error: Exception) -> bool:
+    """Return whether the database is at fault, and may work later, rather than a value that it can't hold."""
+    return isinstance(error, (OSError, ConfigurationError, *STORE_ERRORS)) and not isinstance(error, _REFUSALS)
 
 
 class Cursor(Protocol):

@@ -104,4 +104,4 @@ def _without_fields(line: bytes, paths: Sequence[str]) -> bytes:
 
 def _escaped(secret: str) -> bytes:
     """Return a text as it stands within a JSON string."""
-    return to_json(secret)[1:-1]
+    return to_json(secret.encode(errors="replace").decode())[1:-1]

@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 
 from openenv.core.env_server.postgres_address import PostgresAddress
-from openenv.core.env_server.traces.database import TraceStoreError, Values
+from openenv.core.env_server.traces.database import TraceStoreError, TraceValueError, Values
 from openenv.core.env_server.traces.tables import SAME_TABLES, VERSION, table_statements
 from openenv.core.exceptions import ConfigurationError
 
@@ -138,7 +138,7 @@ class PostgresDatabase:
     """
 
     def __init__(self, address: str) -> None:
-        self._address = PostgresAddress(address, "traces", TraceStoreError)
+        self._address = PostgresAddress(address, "traces", TraceStoreError, TraceValueError)
         self.name = self._address.name
 
     def prepare(self) -> None:

@@ -4,6 +4,7 @@ import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -130,6 +131,8 @@ def connected(path: Path) -> Iterator[FileConnection]:
         uri=True,
         factory=FileConnection,
     )
+    # A file of other programs may have text that is no UTF-8.
+    connection.text_factory = partial(str, encoding="utf-8", errors="replace")
     try:
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute(f"PRAGMA journal_size_limit = {_MOST_IN_WAL}")

@@ -283,15 +283,15 @@ def _values(run: int, row: EpisodeRow) -> tuple[object, ...]:
     parent = None if row.parent is None else number_in(run, row.parent)
     return (
         number_in(run, row.number),
-        row.session,
+        _text(row.session),
         row.transport,
         _text(row.environment),
         _text(row.version),
         row.started_at,
-        row.episode_id,
-        row.seed,
-        row.split,
-        row.task_index,
+        _text(row.episode_id),
+        _text(row.seed),
+        _text(row.split),
+        _text(row.task_index),
         parent,
         row.parent_entries,
         row.steps,
@@ -300,3 +300,8 @@ def _values(run: int, row: EpisodeRow) -> tuple[object, ...]:
         row.ended_at,
         _text(row.error),
     )
+
+
+def _text(text: str | None) -> str | None:
+    """Return a text as the tables hold it; half of a surrogate pair has no form in UTF-8."""
+    return text if text is None or text.isascii() else text.encode(errors="replace").decode()

@@ -1,5 +1,6 @@
 """Tables of a file of traces, their version, and what brings the tables of an older version up to date."""
 
+import re
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,6 +50,11 @@ CREATE TABLE part (
 CREATE INDEX part_episode ON part (episode);
 """
 
+# Tables without what is computed, and indices of columns; comments of earlier versions stand in their statements.
+_PLAIN = re.compile(
+    r"""CREATE TABLE\s|CREATE (UNIQUE )?INDEX [\w"]+ ON [\w"]+ ?\([\w", ]+\)( WHERE [\w"]+ IS NOT NULL)?\Z"""
+)
+_CHECK = re.compile(r"\bCHECK\b", re.IGNORECASE)
 # What each version adds to the tables of the one before it.
 _ADDED = {
     2: """
@@ -124,7 +130,19 @@ def check(connection: sqlite3.Connection, path: Path) -> int:
             f"Expected the traces {path} to have version {VERSION} or an earlier one, got {version}: a later release "
             "of OpenEnv has written them. Read them with that release, or give another path."
         )
+    _check_statements(connection, path)
     return version
+
+
+def _check_statements(connection: sqlite3.Connection, path: Path) -> None:
+    """Check that a file has nothing that runs where it is read or written: no view, trigger or computed column."""
+    for name, sql in connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall():
+        columns = connection.execute("SELECT hidden, dflt_value FROM pragma_table_xinfo(?)", (name,))
+        if not _PLAIN.match(str(sql)) or _CHECK.search(str(sql)) or any(hidden or given for hidden, given in columns):
+            raise ConfigurationError(
+                f"Expected the traces {path} to have plain tables, got {name!r:.100} made by {sql!r:.100}: another "
+                "program has written them. Export their episodes with that program, and import them."
+            )
 
 
 def _upgrade(connection: sqlite3.Connection, found: int, version: int) -> None:

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from openenv.core.env_server.metrics import Metrics
 from openenv.core.env_server.traces.columns import VALUES, encoded_entries
-from openenv.core.env_server.traces.database import STORE_ERRORS, TraceConnection, TraceDatabase
+from openenv.core.env_server.traces.database import STORE_ERRORS, TraceConnection, TraceDatabase, is_outage
 from openenv.core.env_server.traces.encoding import without_blobs
 from openenv.core.env_server.traces.omission import columns_of
 from openenv.core.env_server.traces.store import (
@@ -144,7 +144,7 @@ class TraceWriter:
             if not is_too_much:
                 self._waiting += size
         if is_too_much:
-            self._metrics.trace_parts_dropped += len(parts)
+            self._metrics.trace_parts_dropped["backlog"] += len(parts)
         else:
             self._queue.put(_Batch(parts, size))
 
@@ -198,55 +198,64 @@ class _Writing:
         self._unwritten: list[EncodedPart] = []
         self._unwritten_size = 0
         self._prune_at = 0.0
-        self._dropped = metrics.trace_parts_dropped  # at the last message
+        self._dropped = metrics.trace_parts_dropped.total()  # at the last message
 
     def run(self, queue: "SimpleQueue[_Batch | None]") -> None:
         """Write batches until ``None`` comes."""
         is_open = True
         while is_open:
             batches, is_open = _next_of(queue, _RETRY_EVERY_S if self._unwritten else _HEARTBEAT_EVERY_S)
+            for batch in batches:
+                self._unwritten_size += batch.size
             try:
-                self._add(batches)
+                self._add(part for batch in batches for part in batch.parts)
                 self._write()
-            except Exception:  # a fault of the store: what comes afterwards is recorded all the same
-                logger.exception(
-                    "%d parts of episodes can't be recorded in the traces %s", len(self._unwritten), self._name
-                )
-                self._drop()
+            except Exception:  # costs what waits, and must not end the thread
+                lost = len(self._unwritten)
+                logger.exception("%d parts of episodes can't be written into the traces %s", lost, self._name)
+                self._metrics.trace_parts_dropped["other"] += lost
+                self._forget_written()
         self._end()
 
-    def _add(self, batches: Sequence[_Batch]) -> None:
+    def _add(self, parts: Iterable[Part]) -> None:
         hidden = self._hidden.now()
-        for batch in batches:
-            self._unwritten_size += batch.size
-            for part in batch.parts:
-                self._add_part(part, hidden)
-
-    def _add_part(self, part: Part, hidden: Hidden) -> None:
-        try:
-            self._unwritten.append(_encoded_part(part, hidden))
-        except (ValueError, TypeError, RecursionError) as error:
-            self._metrics.trace_parts_dropped += 1
-            logger.warning("a part of the episode %s can't be recorded: %r", part.row.session, error)
+        for part in parts:
+            try:
+                self._unwritten.append(_encoded_part(part, hidden))
+            except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError) as error:
+                self._lose(1, "encoding", error)
 
     def _write(self) -> None:
         try:
             connection, run = self._open()
-            write(connection, run, self._unwritten)
+            self._write_parts(connection, run, self._unwritten)
         except (OSError, *STORE_ERRORS, ConfigurationError) as error:
             self._fail(error)
             return
         self._succeed()
-        self._forget()
+        self._forget_written()
         if time.monotonic() >= self._prune_at:
             self._prune(connection)
 
-    def _drop(self) -> None:
-        self._metrics.trace_parts_dropped += len(self._unwritten)
-        self._forget()
-        self._close()
+    def _write_parts(self, connection: TraceConnection, run: Run, parts: list[EncodedPart]) -> None:
+        """Write what the database takes; what it refuses would be refused again, and keep all later parts waiting."""
+        try:
+            write(connection, run, parts)
+        except Exception as error:
+            if is_outage(error):
+                raise
+            if len(parts) <= 1:
+                self._lose(len(parts), "refused", error)
+                return
+            middle = len(parts) // 2
+            self._write_parts(connection, run, parts[:middle])
+            self._write_parts(connection, run, parts[middle:])
 
-    def _forget(self) -> None:
+    def _lose(self, count: int, why: str, error: Exception) -> None:
+        self._metrics.trace_parts_dropped[why] += count
+        logger.warning("%d parts of episodes can't be written into the traces %s: %r", count, self._name, error)
+
+    def _forget_written(self) -> None:
         self._unwritten.clear()
         size, self._unwritten_size = self._unwritten_size, 0
         self._on_written(size)
@@ -273,7 +282,8 @@ class _Writing:
             self._close()
 
     def _succeed(self) -> None:
-        dropped, self._dropped = self._metrics.trace_parts_dropped - self._dropped, self._metrics.trace_parts_dropped
+        before, self._dropped = self._dropped, self._metrics.trace_parts_dropped.total()
+        dropped = self._dropped - before
         if self._metrics.traces_failing or dropped:
             self._metrics.traces_failing = False
             logger.warning("the traces %s are written again; %d parts of episodes are lost", self._name, dropped)

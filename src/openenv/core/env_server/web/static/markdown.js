@@ -1,11 +1,14 @@
 // A README's Markdown as elements: headings, paragraphs, lists, tables, code and links; HTML in it stays text.
 import { html } from "./html.js";
 
-const INLINE = /(`+)(.+?)\1|\*\*(.+?)\*\*|\*([^*\s][^*]*?)\*|!?\[([^\]]*)\]\(([^)\s]+)[^)]*\)|<(https?:\/\/[^>\s]+)>/g;
+// Each part has a longest length: what begins anywhere and ends nowhere, such as `[a](`, is looked through to there only.
+const INLINE = /(`{1,4})(?!`)(.{1,2000}?)\1|\*\*(.{1,2000}?)\*\*|\*([^*\s][^*]{0,2000}?)\*|!?\[([^\]]{0,500})\]\(([^)\s]{1,2000})(?:\s[^)]{0,500})?\)|<(https?:\/\/[^>\s]{1,2000})>/g;
+// Characters of a document that are shown; the page would freeze over the elements of more.
+const MOST = 200_000;
 
 /** @returns The elements of a document, without its front matter. */
 export function markdown(text) {
-  const lines = text.replace(/^---\n[\s\S]*?\n---\n/, "").replaceAll("\r", "").split("\n");
+  const lines = text.slice(0, MOST).replace(/^---\n[\s\S]*?\n---\n/, "").replaceAll("\r", "").split("\n");
   const blocks = [];
   let at = 0;
   while (at < lines.length) {
@@ -21,16 +24,23 @@ function blockAt(lines, at) {
   if (line.trim() === "" || line.startsWith("<!--")) return [null, at + 1];
   const fence = line.match(/^\s*(`{3,}|~{3,})/);
   if (fence) return codeAt(lines, at, fence[1]);
-  const heading = line.match(/^(#{1,6})\s+(.*?)\s*#*$/);
-  if (heading) return [headingOf(heading[1].length, heading[2]), at + 1];
+  const heading = line.match(/^(#{1,6})\s+([^]*)$/);
+  if (heading) return [headingOf(heading[1].length, withoutEnd(heading[2])), at + 1];
   if (/^\s*([-*+]|\d+[.)])\s/.test(line)) return listAt(lines, at);
-  if (line.includes("|") && /^\s*\|?[\s:|-]+$/.test(lines[at + 1] ?? "x") && lines[at + 1].includes("-")) return tableAt(lines, at);
+  if (line.includes("|") && /^[\s:|-]+$/.test(lines[at + 1] ?? "x") && lines[at + 1].includes("-")) return tableAt(lines, at);
   return paragraphAt(lines, at);
 }
 
 function headingOf(level, text) {
   const tag = `h${Math.min(level + 2, 6)}`; // below those of the page
   return html`<${tag}>${inline(text)}</${tag}>`;
+}
+
+/** A heading without the signs that may close it. */
+function withoutEnd(text) {
+  let end = text.trimEnd().length;
+  while (text[end - 1] === "#") end -= 1;
+  return text.slice(0, end).trimEnd();
 }
 
 function codeAt(lines, at, fence) {
@@ -44,7 +54,7 @@ function listAt(lines, at) {
   const ordered = /^\s*\d/.test(lines[at]);
   let end = at;
   for (; end < lines.length && lines[end].trim() !== ""; end += 1) {
-    const item = lines[end].match(/^\s*(?:[-*+]|\d+[.)])\s+(.*)$/);
+    const item = lines[end].match(/^\s*(?:[-*+]|\d+[.)])\s+([^]*)$/);
     if (item) items.push(item[1]);
     else items[items.length - 1] += ` ${lines[end].trim()}`;
   }

@@ -6,7 +6,7 @@ import { Json } from "./json.js";
 import { words } from "./observation.js";
 import { followRun } from "./progress.js";
 import { boundsOf, Linked, Pair, Strip, taskNamed } from "./rollout.js";
-import { number, tone } from "./turns.js";
+import { number, tone, when } from "./turns.js";
 
 // An episode is on record a moment after its step is done.
 const RECORDED_MS = 1000;
@@ -64,7 +64,7 @@ function Summary({ run, last }) {
       <div><dt>Step</dt><dd data-testid="step">${last}${steps ? ` of ${steps}` : ""}</dd></div>
       <div><dt>Episodes a step</dt><dd>${settings.rollouts}</dd></div>
       <div><dt>In groups of</dt><dd>${settings.group_size}</dd></div>
-      ${began && html`<div><dt>Started</dt><dd>${new Date(began.time).toLocaleString(undefined, { dateStyle: "short", timeStyle: "short" })}</dd></div>`}
+      ${began && html`<div><dt>Started</dt><dd>${when(began.time)}</dd></div>`}
       ${run.starts.length > 1 && html`<div><dt>Resumed</dt><dd>${run.starts.length - 1} time${run.starts.length > 2 ? "s" : ""}</dd></div>`}
       ${run.state === "running" && last > 0 && html`<div><dt>Left</dt><dd>${duration((steps - last) * secondsEach(run.rows))}</dd></div>`}
     </dl>

@@ -61,7 +61,8 @@ export function taskOf({ split, index, seed }) {
   return [of, seed !== null && seed !== undefined && `seed ${seed}`].filter(Boolean).join(" · ");
 }
 
-/** A time, from seconds since 1970. */
-export function when(seconds) {
-  return TIME.format(1000 * seconds);
+/** A time, from seconds since 1970 or a text; nothing of what is no time. */
+export function when(time) {
+  const at = new Date(typeof time === "number" ? 1000 * time : time);
+  return Number.isNaN(at.getTime()) ? "" : TIME.format(at);
 }

@@ -71,7 +71,7 @@ function EpisodeRow({ episode, picked, toggle, place, go }) {
   return html`<li class="episode" data-testid="episode">
     <input type="checkbox" aria-label=${`Compare ${episode.id}`} checked=${picked.includes(episode.id)} onChange=${() => toggle(episode.id)} />
     <a href=${addressOf({ ...place, ids: [episode.id] })} onClick=${open}>${episode.id}</a>
-    <span>${episode.environment}</span><span class="clip">${taskOf(episode)}</span><span>${when(episode.started_at)}</span>
+    <span>${episode.environment}</span><span class="clip">${taskOf(episode)}</span><span>${episode.started_at > 0 ? when(episode.started_at) : ""}</span>
     <span class="figure">${episode.steps}</span><span class="figure ${tone(episode.reward)}">${episode.reward === null ? "" : number(episode.reward)}</span>
     <span>${episode.error ? html`<span class="bad">${episode.ending} · ${episode.error}</span>` : episode.ending}</span></li>`;
 }
