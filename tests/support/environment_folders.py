@@ -1,5 +1,6 @@
 """Folders of environments, as authors make them."""
 
+import re
 from pathlib import Path
 from string import Template
 from textwrap import dedent
@@ -26,6 +27,9 @@ def scaffold(parent: Path, name: str) -> Path:
     for path in ("models.py", "player.py", "server/__name___environment.py"):
         text = Template((_ECHO / f"{path}.tmpl").read_text()).substitute(values)
         (folder / path.replace("__name__", name)).write_text(text)
+    for path, said in (("README.md", "Say back each message.\n\n- **End**: never"), ("openenv.yaml", "Say it back.")):
+        text = (folder / path).read_text()
+        (folder / path).write_text(re.sub("Walk to a goal[^.]*[.]( Replace this[^.]*[.])?", said, text))
     return folder
 
 

@@ -68,7 +68,7 @@ USES: dict[str, str] = {
     **dict.fromkeys(("openenv.adapters.mcp_server", "openenv.auto.auto_env", "openenv.auto.making"), "process"),
     **dict.fromkeys(("openenv.core.env_server.isolation", "openenv.core.providers", "openenv.core.sandbox"), "process"),
     **dict.fromkeys(("openenv.core.env_server.workers", "openenv.doctor", "openenv.providers"), "process"),
-    **dict.fromkeys(("mcp.client.stdio", "tests.support.mcp_servers"), "process"),
+    **dict.fromkeys(("mcp.client.stdio", "openenv.validation.run_checks", "tests.support.mcp_servers"), "process"),
     **dict.fromkeys(("docker", "kmock", "kubernetes"), "service"),
     **dict.fromkeys(("openenv.fleet.fleet", "tests.support.services"), "service"),
 }

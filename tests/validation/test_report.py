@@ -1,11 +1,13 @@
 """The report over all checks."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
-from tests.support.environment_folders import scaffold, write_files
+from tests.support.broken_environments import IN_FILES, Broken
+from tests.support.environment_folders import fresh_scaffold, scaffold, write_files
 
 from openenv.auto import find_environment
 from openenv.core.exceptions import EnvironmentNotFoundError
@@ -15,8 +17,9 @@ from openenv.validation.report import CHECKS, run_check
 from openenv.validation.source import read_source
 
 
-def test_a_scaffold_passes_every_check(tmp_path: Path) -> None:
-    report = validate_folder(scaffold(tmp_path, "my_env"))
+@pytest.mark.parametrize("made", [scaffold, fresh_scaffold])
+def test_a_scaffold_passes_every_check(tmp_path: Path, made: Callable[[Path, str], Path]) -> None:
+    report = validate_folder(made(tmp_path, "my_env"))
     assert {result.check_id: result.status for result in report.results} == {check.id: "pass" for check in CHECKS}
     assert report.verdict == "pass"
 
@@ -45,6 +48,14 @@ def test_the_report_as_json(tmp_path: Path) -> None:
     for result in report["results"]:
         assert sorted(result) == ["check_id", "duration_s", "evidence", "measured", "remediation", "status"]
         assert 0 <= result["duration_s"] < 60
+
+
+@pytest.mark.parametrize("broken", IN_FILES, ids=lambda broken: broken.name)
+def test_each_fault_of_the_files_is_found(tmp_path: Path, broken: Broken) -> None:
+    found = {result.check_id: result for result in validate_folder(broken.write(tmp_path)).results}[broken.check]
+    assert any(broken.evidence in text for text in found.evidence), found.evidence
+    assert found.status == broken.status
+    assert found.remediation
 
 
 def test_the_verdict_is_the_worst_status(tmp_path: Path) -> None:

@@ -1,11 +1,10 @@
 """Runs probes, all at once, and waits for none of them for long."""
 
-import queue
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from openenv.core.client.blocking import Attempt
 from openenv.doctor import confinement, machine, packages, programs
 from openenv.doctor.finding import Finding, Status
 
@@ -42,13 +41,9 @@ def examine(wanted: Mapping[str, Probe], longest_s: float = LONGEST_S) -> list[F
     Returns:
         What they found, in their order.
     """
-    answers: queue.SimpleQueue[Finding] = queue.SimpleQueue()
-    for name, probe in wanted.items():
-        # Daemons: a probe that hangs must not keep the command from ending.
-        threading.Thread(target=_answer, args=(answers, name, probe), daemon=True).start()
-    found = _gathered(answers, len(wanted), time.monotonic() + longest_s)
-    late = Finding("", Status.UNSURE, f"no answer within {longest_s:g} s", "")
-    return [found.get(name) or Finding(name, late.status, late.detail, "") for name in wanted]
+    attempts = {name: Attempt(probe) for name, probe in wanted.items()}
+    deadline = time.monotonic() + longest_s
+    return [_finding(name, attempt, deadline, longest_s) for name, attempt in attempts.items()]
 
 
 def first_missing(findings: Sequence[Finding]) -> Finding | None:
@@ -56,19 +51,9 @@ def first_missing(findings: Sequence[Finding]) -> Finding | None:
     return next((finding for finding in findings if finding.status is Status.MISSING), None)
 
 
-def _answer(answers: "queue.SimpleQueue[Finding]", name: str, probe: Probe) -> None:
-    try:
-        answers.put(probe())
-    except Exception as error:  # noqa: BLE001  # any fault of this machine is the probe's finding
-        answers.put(Finding(name, Status.UNSURE, f"it could not be tried: {type(error).__name__}: {error}", ""))
-
-
-def _gathered(answers: "queue.SimpleQueue[Finding]", count: int, deadline: float) -> dict[str, Finding]:
-    found: dict[str, Finding] = {}
-    while len(found) < count:
-        try:
-            finding = answers.get(timeout=max(0.0, deadline - time.monotonic()))
-        except queue.Empty:
-            break
-        found[finding.name] = finding
-    return found
+def _finding(name: str, attempt: Attempt[Finding], deadline: float, longest_s: float) -> Finding:
+    attempt.join(max(0.0, deadline - time.monotonic()))
+    if attempt.error is not None:  # any fault of this machine is the probe's finding
+        error = attempt.error
+        return Finding(name, Status.UNSURE, f"it could not be tried: {type(error).__name__}: {error}", "")
+    return attempt.result or Finding(name, Status.UNSURE, f"no answer within {longest_s:g} s", "")

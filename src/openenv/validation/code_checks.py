@@ -18,6 +18,7 @@ BASES = {
 }
 OUR_PACKAGES = ("openenv", "openenv_core", "pydantic")
 NEUTRAL_PACKAGES = ("abc", "typing", "typing_extensions", "enum")
+_MODELS = frozenset({"BaseModel", "Action", "Observation", "State"})
 MODEL_MODULES = ("models", "client", "")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -84,7 +85,8 @@ def _extends(base: Definition | External, key: str) -> bool:
 
 
 def check_models(source: Source) -> Iterator[Finding]:
-    """Each field of an action and an observation says what it means; agents and people read that."""
+    """Each field has a type; of an action and an observation, it says what it means: agents and people read that."""
+    yield from _unannotated(source)
     if not isinstance(source.manifest, Manifest):
         return
     names = Names(source)
@@ -93,6 +95,40 @@ def check_models(source: Source) -> Iterator[Finding]:
         if isinstance(found, Definition) and isinstance(found.node, ast.ClassDef):
             for cls in names.ancestors(found):
                 yield from _undescribed(cls)
+
+
+def _unannotated(source: Source) -> Iterator[Finding]:
+    """Find the fields of models for which pydantic refuses the class."""
+    names = Names(source)
+    for cls in _classes(source):
+        assert isinstance(cls.node, ast.ClassDef)
+        assigned = [node for node in cls.node.body if isinstance(node, ast.Assign) and _is_value(node.value)]
+        if assigned and any(isinstance(each, External) and each.name in _MODELS for each in names.ancestors(cls)):
+            for node in assigned:
+                for target in node.targets:
+                    if isinstance(target, ast.Name) and not target.id.startswith("_") and target.id != "model_config":
+                        yield fail(
+                            f"{cls.path}:{node.lineno}: {cls.node.name}.{target.id} has no type.",
+                            f"Give it one, as in `{target.id}: int = ...`; ClassVar[...] if it is no field.",
+                        )
+
+
+def _is_value(node: ast.expr) -> bool:
+    """Return whether an assignment in a class would be a field: a plain value, or what ``Field`` makes."""
+    if isinstance(node, ast.Call):
+        return ast.unparse(node.func).rpartition(".")[2] == "Field"
+    return isinstance(node, ast.Constant | ast.List | ast.Dict | ast.Set | ast.Tuple | ast.UnaryOp | ast.BinOp)
+
+
+def _classes(source: Source) -> list[Definition]:
+    """Return the classes at the top of every module."""
+    return [
+        Definition(path, node)
+        for path, tree in source.trees.items()
+        if isinstance(tree, ast.Module)
+        for node in tree.body
+        if isinstance(node, ast.ClassDef)
+    ]
 
 
 def _undescribed(cls: Definition | External) -> Iterator[Finding]:
@@ -135,14 +171,7 @@ def environment_classes(source: Source, names: Names) -> list[Definition]:
     if isinstance(source.manifest, Manifest) and source.manifest.environment is not None:
         found = find_reference(names, source.manifest.environment)
         return [found] if isinstance(found, Definition) and isinstance(found.node, ast.ClassDef) else []
-    classes = [
-        Definition(path, node)
-        for path, tree in source.trees.items()
-        if isinstance(tree, ast.Module)
-        for node in tree.body
-        if isinstance(node, ast.ClassDef)
-    ]
-    return [cls for cls in classes if any(_extends(base, "environment") for base in names.ancestors(cls))]
+    return [cls for cls in _classes(source) if any(_extends(base, "environment") for base in names.ancestors(cls))]
 
 
 def _methods(names: Names, cls: Definition) -> dict[str, Function]:

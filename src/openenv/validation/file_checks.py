@@ -1,5 +1,6 @@
 """Checks of the files around an environment's code: manifest, README, packaging, image, secrets."""
 
+import difflib
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -30,6 +31,15 @@ SECRETS = {
 HOME_PATH = re.compile(
     r"(?<![\w.])(?:/home/(?!user(?![\w.-]))[\w.-]+|/Users/[\w.-]+|/root|[A-Za-z]:\\+Users\\+\w+)(?=[/\\\"'\s])"
 )
+# Keys of other tools: of the validation that the public package describes, and of catalogs.
+OTHER_KEYS = ("validation", "discovery", "tags", "license", "author", "authors", "homepage", "repository")
+# What the files of `openenv init` say of themselves, until an author writes something else.
+SCAFFOLD_TEXTS = (
+    "Walk to a goal on a field of five by five",
+    "Replace this with what your environment is about",
+    "Rewards an agent that walks to a goal in time. Replace it with your own.",
+    "Where to go by one field",
+)
 CODE_SUFFIXES = (".py", ".yaml", ".yml", ".toml", ".txt", ".sh")
 
 
@@ -43,8 +53,19 @@ def check_manifest(source: Source) -> Iterator[Finding]:
         yield fail(str(source.module), "Give the folder the package's name.")
     if not source.manifest.description:
         yield warn("`description` is missing.", "Say in one sentence what the environment is; `openenv list` shows it.")
+    yield from _unknown_keys(source.manifest)
     if source.manifest.version == "0.0.0":
         yield warn("`version` is missing.", "Add a version, and raise it with every change of what an agent meets.")
+
+
+def _unknown_keys(manifest: Manifest) -> Iterator[Finding]:
+    for key in manifest.model_extra or {}:
+        if key not in OTHER_KEYS:
+            close = difflib.get_close_matches(key, [*Manifest.model_fields, *OTHER_KEYS], n=1)
+            yield warn(
+                f"`{key}` is no key of openenv.yaml" + (f"; did you mean `{close[0]}`?" if close else "."),
+                "Correct it or leave it out; no command reads it.",
+            )
 
 
 def check_files(source: Source) -> Iterator[Finding]:
@@ -153,6 +174,22 @@ def check_paths(source: Source) -> Iterator[Finding]:
                 yield warn(f"{path}:{number} names {match[0]}.", "Use a path relative to the file, or a setting.")
 
 
+def check_leftovers(source: Source) -> Iterator[Finding]:
+    """No text of the scaffold stands beside an author's own."""
+    whole = "\n".join(text for path, text in source.texts.items() if not path.startswith("tests/"))
+    if all(text in whole for text in SCAFFOLD_TEXTS):  # nothing was changed yet
+        return
+    for path, text in source.texts.items():
+        for said in SCAFFOLD_TEXTS:
+            at = text.find(said)
+            if at >= 0:
+                line = text.count("\n", 0, at) + 1
+                yield warn(
+                    f'{path}:{line} still says what `openenv init` wrote: "{said}".',
+                    "Say what your environment is; people and models read it.",
+                )
+
+
 def _front_matter(text: str) -> dict[str, Any]:
     try:
         keys = parse_yaml(text)
@@ -168,5 +205,6 @@ FILE_CHECKS = (
     Check("packaging", "pyproject.toml installs it, and lets it be found by name", check_packaging),
     Check("image", "the Dockerfile serves it", check_image),
     Check("secrets", "no token or key is in the files", check_secrets),
+    Check("leftovers", "no text of the scaffold stands beside one's own", check_leftovers),
     Check("paths", "no path of one machine is in the files", check_paths),
 )

@@ -10,11 +10,12 @@ from openenv.auto.manifest import Manifest
 from openenv.validation.code_checks import CODE_CHECKS
 from openenv.validation.file_checks import FILE_CHECKS
 from openenv.validation.findings import Check, Finding, Status, SubjectT
+from openenv.validation.package_checks import PACKAGE_CHECKS
 from openenv.validation.source import read_source
 
 REPORT_SCHEMA_VERSION = 1
 LEVEL = "static"
-CHECKS = (*FILE_CHECKS, *CODE_CHECKS)
+CHECKS = (*FILE_CHECKS, *PACKAGE_CHECKS, *CODE_CHECKS)
 _SEVERITY: Sequence[Status] = ("pass", "warn", "fail")
 
 

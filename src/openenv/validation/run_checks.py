@@ -1,61 +1,195 @@
-"""Checks that run an environment: its server starts, a reset gives what its types promise, and a seed is kept.
+"""Checks that run an environment: its server starts, and episodes are played over it, twice, in two processes.
 
-The server runs in a process of its own, as for ``openenv play``, so that an environment that hangs or ends its process
+The servers run in processes of their own, as for ``openenv play``, so that one that hangs or ends its process
 is a finding like any other.
 """
 
-from collections.abc import Iterable, Iterator
-from contextlib import closing
-from dataclasses import dataclass
-from typing import Any
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
+from typing import Any, Self
 
 from pydantic import ValidationError
 
 from openenv.auto.package import EnvironmentPackage
+from openenv.auto.readme import read_readme
 from openenv.core.client.blocking import wait_for
 from openenv.core.client.mcp import fetch_tools
 from openenv.core.client_types import StepResult
-from openenv.core.exceptions import OpenEnvError, ProviderError
+from openenv.core.exceptions import OpenEnvError, ProviderError, ServerCapacityError
 from openenv.core.generic_client import GenericEnvClient
+from openenv.core.providers.base import RuntimeProvider
 from openenv.core.providers.local_process import LocalProcessProvider
 from openenv.core.schema.json_models import read_model
 from openenv.core.schema.reader import constants, members
-from openenv.core.sync_client import SyncEnvClient
 from openenv.core.wire.mcp_types import CallToolObservation
 from openenv.validation.findings import Check, Finding, fail, warn
 from openenv.validation.report import CheckResult, run_check
+from openenv.validation.trials import (
+    FEW_STEPS,
+    RANDOM_STEPS,
+    SCRIPTED,
+    SCRIPTED_STEPS,
+    SEED,
+    Answer,
+    Client,
+    FaultError,
+    RunLimits,
+    Trial,
+    Trials,
+    first_difference,
+    where,
+    within,
+)
 
 LEVEL = "runtime"
-_SEED = 1
-_TIMEOUT_S = 60.0
 _MEND = "Mend what it says; `openenv play` meets the same."
+_PLAYER = "Let make_player return a function from an observation to an action, as the one that `openenv init` writes."
+_REPEAT = "Draw all that is random from the seed, and let nothing depend on the clock, an id, or the order of a set."
+_CAPACITY_WAIT_S = 10.0
 
 
-@dataclass(frozen=True)
 class Running:
-    """An environment and a client of its server.
-
-    Attributes:
-        package: The environment.
-        client: A client that speaks dicts; its first use starts the server.
-    """
-
-    package: EnvironmentPackage
-    client: SyncEnvClient[Any, Any, Any]
-
-
-def run_checks(package: EnvironmentPackage, timeout_s: float = _TIMEOUT_S) -> list[CheckResult]:
-    """Start an environment's server and check what it does. Where it does not start, nothing else is checked.
+    """An environment whose servers run, and what was played on them; a context manager, which ends them.
 
     Args:
         package: The environment.
-        timeout_s: Seconds that an answer may take.
+        limits: What a run may take.
+
+    Attributes:
+        package: As above.
+        limits: As above.
+        client: A client that speaks dicts; its first use starts the first server.
+        trials: What was played on the first server.
+        is_repeatable: Whether the same actions came to the same in a second process; set by the check of that.
+        prefix: The folder, as errors name it before a file of it.
     """
-    provider = LocalProcessProvider(package.target)
-    with closing(GenericEnvClient(provider=provider, message_timeout_s=timeout_s).sync()) as client:
-        running = Running(package, client)
-        started = run_check(_STARTS, running)
-        return [started] if started.status == "fail" else [started, *(run_check(each, running) for each in _CHECKS)]
+
+    def __init__(self, package: EnvironmentPackage, limits: RunLimits) -> None:
+        self.package = package
+        self.limits = limits
+        self.trials: list[Trial] = []
+        self.is_repeatable = True
+        self.prefix = f"{package.folder}{os.sep}"
+        self._exits = ExitStack()
+        self.client, self._provider = self._start("1")
+        # Set by the first use of ``second``.
+        self._second: Trials | None = None
+        self._second_provider: LocalProcessProvider | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._exits.close()
+
+    def play(self) -> list[str]:
+        """Play a trial with the scripted player, if there is one, and one with each kind of action.
+
+        Returns:
+            The kinds of actions for which no time was left.
+        """
+        trials = Trials(self.client, self.limits)
+        if self.package.manifest.player is not None:
+            self.trials.append(self._play_scripted(trials))
+        if trials.is_out_of_time:
+            return []
+        kinds = trials.kinds()
+        has_ended = any(trial.has_ended for trial in self.trials)
+        played = list(trials.play_kinds(kinds, FEW_STEPS if has_ended else RANDOM_STEPS))
+        self.trials += played
+        return list(kinds.names[len(played) :])
+
+    def _play_scripted(self, trials: Trials) -> Trial:
+        """Play with the package's own player and client, and note what is seen when its actions are sent again."""
+        try:
+            player = within(self.limits.answer_s, self.package.make_player, SEED)
+            own = within(self.limits.answer_s, self._own_client)
+        except (OpenEnvError, FaultError, TimeoutError) as error:
+            return Trial(SCRIPTED, fault=f"it can't be made: {where(error)}")
+        assert player is not None
+        trial = trials.play(SCRIPTED, player, SCRIPTED_STEPS, own)
+        own.disconnect()
+        if trial.fault is None:
+            trial.answers = trials.replay(trial)
+        return trial
+
+    def _own_client(self) -> Client:
+        """Make a client of the package's own class."""
+        server = _StartedServer(self._provider)
+        client = self.package.client_class()(provider=server, message_timeout_s=self.limits.answer_s).sync()
+        self._exits.callback(client.close)
+        return client
+
+    @property
+    def second(self) -> Trials:
+        """The trials on a second server, in another process. The first use starts it."""
+        if self._second is None:
+            client, self._second_provider = self._start("2")
+            client.connect()
+            self._second = Trials(client, self.limits)
+        return self._second
+
+    def neighbour(self) -> Client | None:
+        """Open another session on the second server; ``None`` where it holds a single one."""
+        assert self._second_provider is not None
+        server = _StartedServer(self._second_provider)
+        client = GenericEnvClient(provider=server, message_timeout_s=self.limits.answer_s).sync()
+        self._exits.callback(client.close)
+        try:
+            client.reset(seed=SEED)
+        except ServerCapacityError:
+            return None
+        return client
+
+    def _start(self, hash_seed: str) -> tuple[Client, LocalProcessProvider]:
+        provider = LocalProcessProvider(self.package.target, env_vars={"PYTHONHASHSEED": hash_seed})
+        client = GenericEnvClient(
+            provider=provider, message_timeout_s=self.limits.answer_s, capacity_wait_s=_CAPACITY_WAIT_S
+        ).sync()
+        self._exits.callback(client.close)
+        return client, provider
+
+
+class _StartedServer(RuntimeProvider):
+    """A server that runs for another client, and outlives this provider's."""
+
+    def __init__(self, started: LocalProcessProvider) -> None:
+        self._started = started
+
+    @property
+    def token(self) -> str | None:
+        return self._started.token
+
+    @property
+    def base_url(self) -> str:
+        return self._started.base_url
+
+    def start(self, port: int | None = None, env_vars: dict[str, str] | None = None, **kwargs: Any) -> str:
+        return self._started.base_url
+
+    def stop(self) -> None:
+        """Leave it running."""
+
+    def check_alive(self) -> None:
+        self._started.check_alive()
+
+
+def run_checks(package: EnvironmentPackage, limits: RunLimits | None = None) -> list[CheckResult]:
+    """Start an environment's servers and check what it does. What can't be checked after a failure is left out.
+
+    Args:
+        package: The environment.
+        limits: What a run may take.
+    """
+    results: list[CheckResult] = []
+    with Running(package, limits or RunLimits()) as running:
+        for check in _CHECKS:
+            results.append(run_check(check, running))
+            if results[-1].status == "fail" and check.id in _NEEDED:
+                break
+    return results
 
 
 def _find_in_start(running: Running) -> Iterator[Finding]:
@@ -87,7 +221,98 @@ def _find_in_seeds(running: Running) -> Iterable[Finding]:
     if (first.observation, first.reward) == (second.observation, second.reward):
         return []
     remedy = "Episodes that can't be repeated can't be replayed either; draw all that is random from the seed."
-    return [warn(f"two resets with seed {_SEED} gave different observations", remedy)]
+    return [warn(f"two resets with seed {SEED} gave different observations", remedy)]
+
+
+def _find_in_play(running: Running) -> Iterator[Finding]:
+    try:
+        left_out = running.play()
+    except OpenEnvError as error:
+        yield fail(str(error), _MEND)
+        return
+    faults: dict[str, Finding] = {}
+    for trial in running.trials:
+        if trial.fault is not None:
+            remedy = _PLAYER if trial.name == SCRIPTED else _MEND
+            faults.setdefault(trial.fault, fail(f"{trial.name}: {trial.fault}".replace(running.prefix, ""), remedy))
+    yield from faults.values()
+    if running.package.manifest.player is None:
+        yield from _unplayed(running.trials)
+    if left_out:
+        yield warn(
+            f"no time was left within {running.limits.play_s:g} s for the actions {', '.join(left_out)}",
+            "What takes so long to step takes long to train on; do at once what need not be done in each step.",
+        )
+
+
+def _unplayed(played: Sequence[Trial]) -> Iterator[Finding]:
+    """Say which kinds of actions were never executed; a scripted player shows what random choices can't."""
+    for trial in played:
+        if trial.untried is not None or trial.is_refused:
+            said = trial.untried or f"every one was refused, the last with: {trial.refusals[-1]}"
+            yield warn(
+                f"{trial.name} could not be tried: {said}",
+                "Bring a scripted player, or list what is legal in the observation's field legal_actions.",
+            )
+
+
+def _find_in_end(running: Running) -> Iterator[Finding]:
+    if any(trial.has_ended and not trial.steps for trial in running.trials):
+        yield fail("reset returns an observation with done=True", "Let an episode end with a step.")
+        return
+    whole = [trial for trial in running.trials if trial.fault is None and not trial.is_out_of_time]
+    if any(trial.has_ended for trial in whole) or not whole or _never_ends(running.package):
+        return
+    longest = max(whole, key=lambda trial: trial.steps)
+    text = f"no episode ended; that of {longest.name} was left after {longest.steps} steps"
+    remedy = "Let an observation have done=True; if that is never so, say so in the README: `- **End**: never`."
+    yield fail(text, remedy) if longest.name == SCRIPTED else warn(text, remedy)
+
+
+def _never_ends(package: EnvironmentPackage) -> bool:
+    """Return whether the README says that an episode never ends by itself."""
+    return read_readme(package.folder).facts.get("end", "").lower().startswith(("never", "none"))
+
+
+def _find_in_repeat(running: Running) -> Iterator[Finding]:
+    try:
+        different = _first_different(running, running.second.replay)
+    except OpenEnvError as error:
+        yield fail(f"a second process does not start: {_first_and_last_line(error)}", _MEND)
+        return
+    running.is_repeatable = different is None
+    if different is not None:
+        yield warn(f"the same actions with seed {SEED} differ in another process: {different}", _REPEAT)
+
+
+def _find_in_sessions(running: Running) -> Iterator[Finding]:
+    if not running.is_repeatable:  # then nothing could be concluded from a difference
+        return
+    different = _first_different(running, partial(running.second.replay, is_same_session=True))
+    if different is not None:
+        yield fail(f"an episode differs after another one in its session: {different}", "Let reset set all anew.")
+        return
+    neighbour = running.neighbour()
+    if neighbour is None:
+        return
+    different = _first_different(running, partial(running.second.replay, neighbour=neighbour))
+    if different is not None:
+        yield fail(
+            f"an episode differs while another session is played: {different}",
+            "Keep what belongs to an episode in the instance, and no state in modules and classes, such as the module "
+            "random's; or set SUPPORTS_CONCURRENT_SESSIONS = False.",
+        )
+
+
+def _first_different(running: Running, replay: Callable[[Trial], list[Answer]]) -> str | None:
+    """Replay what was played, as long as there is time, and name the first field that differs."""
+    for trial in running.trials:
+        if trial.fault is not None or running.second.is_out_of_time:
+            continue
+        different = first_difference(trial.answers, replay(trial))
+        if different is not None:
+            return f"{different} ({trial.name})".replace(running.prefix, "")
+    return None
 
 
 def _find_in_tools(running: Running) -> Iterator[Finding]:
@@ -109,7 +334,7 @@ def _find_in_tools(running: Running) -> Iterator[Finding]:
 
 
 def _reset(running: Running) -> StepResult[Any]:
-    result: StepResult[Any] = running.client.reset(seed=_SEED)
+    result: StepResult[Any] = running.client.reset(seed=SEED)
     return result
 
 
@@ -119,9 +344,14 @@ def _first_and_last_line(error: OpenEnvError) -> str:
     return lines[0] if not isinstance(error, ProviderError) or len(lines) == 1 else f"{lines[0]} {lines[-1]}"
 
 
-_STARTS = Check("start", "its server starts and makes an environment", _find_in_start)
 _CHECKS = (
+    Check("start", "its server starts and makes an environment", _find_in_start),
     Check("reset", "the first observation and its class", _find_in_reset),
     Check("seed", "two resets with the same seed", _find_in_seeds),
     Check("tools", "each action is a tool with the action's fields", _find_in_tools),
+    Check("play", "an episode with the scripted player, and with each kind of action", _find_in_play),
+    Check("end", "an episode ends", _find_in_end),
+    Check("repeat", "the same actions in another process", _find_in_repeat),
+    Check("sessions", "the same actions after an episode, and beside another session", _find_in_sessions),
 )
+_NEEDED = ("start", "reset", "play")

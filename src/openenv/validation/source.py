@@ -60,6 +60,11 @@ class Source:
         return tree if isinstance(tree, ast.Module) else None
 
     @cached_property
+    def files(self) -> list[str]:
+        """The paths of all files, text or not."""
+        return [file.relative_to(self.folder).as_posix() for file in _files(self.folder)]
+
+    @cached_property
     def _trees_around(self) -> dict[str, ast.Module | SyntaxError]:
         """The trees of the package that the folder is part of."""
         if self.top_folder == self.folder:
@@ -103,13 +108,16 @@ def read_files(folder: Path) -> Source:
 
 
 def _texts(folder: Path) -> Iterator[tuple[str, str]]:
+    for path in _files(folder):
+        text = _text(path)
+        if text is not None:
+            yield path.relative_to(folder).as_posix(), text
+
+
+def _files(folder: Path) -> Iterator[Path]:
     for parent, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not _is_ignored(name))
-        for name in sorted(names):
-            path = Path(parent, name)
-            text = _text(path)
-            if text is not None:
-                yield path.relative_to(folder).as_posix(), text
+        yield from (Path(parent, name) for name in sorted(names))
 
 
 def _is_ignored(folder_name: str) -> bool:

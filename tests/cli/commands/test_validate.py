@@ -27,7 +27,7 @@ def test_the_working_directory_is_the_default(openenv: Any, tmp_path: Path) -> N
 
 
 def test_a_warning_still_passes(openenv: Any, tmp_path: Path) -> None:
-    folder = write_files(scaffold(tmp_path, "my_env"), {"README.md": "# My env [not markup]"})
+    folder = write_files(scaffold(tmp_path, "my_env"), {"README.md": "# My env [not markup]\n\n- **End**: never"})
     ended = openenv("validate", folder)
     assert ended.returncode == 0
     assert "README.md has no front matter" in ended.stdout
@@ -114,7 +114,8 @@ class TestRunning:
         folder = scaffold(tmp_path, "my_env")
         report = json.loads(openenv("validate", folder, "--json").stdout)
         assert report["levels_run"] == ["static", "runtime"]
-        assert [result["check_id"] for result in report["results"]][-4:] == ["start", "reset", "seed", "tools"]
+        checks = ["start", "reset", "seed", "tools", "play", "end", "repeat", "sessions"]
+        assert [result["check_id"] for result in report["results"]][-len(checks) :] == checks
 
     def test_it_can_be_left_out(self, openenv: Any, tmp_path: Path) -> None:
         ended = openenv("validate", "--no-run", self.broken(tmp_path, TOP, f'raise RuntimeError("run")\n{TOP}'))
@@ -130,7 +131,7 @@ class TestRunning:
         found = self.checks(openenv, self.broken(tmp_path, RESET, '{}["a"]("'))
         assert found["start"]["status"] == "pass"
         assert "KeyError: 'a' (" in found["reset"]["evidence"][0]
-        assert found["seed"]["status"] == "pass"
+        assert "play" not in found
 
     def test_a_reset_that_ends_its_process(self, openenv: Any, tmp_path: Path) -> None:
         found = self.checks(openenv, self.broken(tmp_path, RESET, f"import os; os._exit(3); {RESET}"))
@@ -244,6 +245,7 @@ app = create_app(DoorEnvironment, CallToolAction, CallToolObservation, env_name=
 """
 
 
+@pytest.mark.level("process")  # three passes of tool calls
 def test_a_reset_of_a_tool_environment_need_not_give_a_result_of_a_tool(openenv_here: Any, tmp_path: Path) -> None:
     manifest = "name: door_env\napp: door_env.server.app:app\n"
     files = {"openenv.yaml": manifest, "__init__.py": "", "server/__init__.py": "", "server/app.py": TOOL_SERVER}

@@ -18,6 +18,7 @@ from openenv.validation.adapted_checks import validate_adapted
 from openenv.validation.report import CheckResult, Report, validate_folder
 from openenv.validation.run_checks import LEVEL as RUNTIME
 from openenv.validation.run_checks import run_checks
+from openenv.validation.trials import RunLimits
 from openenv.validation.url_checks import TIMEOUT_S, UrlReport, validate_url
 
 MARKS = {"pass": "[green]✓[/]", "warn": "[yellow]![/]", "fail": "[red]✗[/]"}
@@ -34,7 +35,16 @@ Target = Annotated[
     ),
 ]
 Url = Annotated[str | None, typer.Option(help="Check a running server by its routes, instead of a folder.")]
-TimeoutS = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds that a server may take to answer.")]
+TimeoutS = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout",
+        min=0.1,
+        help=f"Seconds that a server may take to answer.  [default: {TIMEOUT_S:g}; {RunLimits.answer_s:g} for an "
+        "environment that is run]",
+        show_default=False,
+    ),
+]
 Level = Annotated[
     Literal["static", "runtime", "semantic"] | None,
     typer.Option(help="static runs nothing, as --no-run; the others run the environment.  [default: runtime]"),
@@ -46,7 +56,9 @@ Policy = Annotated[
 ]
 Local = Annotated[bool, typer.Option("--local", help="Say that TARGET is no URL.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show every finding, and what was expected and found.")]
-Run = Annotated[bool, typer.Option("--run/--no-run", help="Start the environment too, and reset it.")]
+Run = Annotated[
+    bool, typer.Option("--run/--no-run", help="Run the environment too: play episodes, twice, in two processes.")
+]
 Output = Annotated[Path | None, typer.Option(help="Write the report as JSON to this file too.")]
 
 
@@ -54,7 +66,7 @@ def validate(
     target: Target = None,
     run: Run = True,
     url: Url = None,
-    timeout_s: TimeoutS = TIMEOUT_S,
+    timeout_s: TimeoutS = None,
     level: Level = None,
     skip_build: SkipBuild = False,
     policy: Policy = None,
@@ -63,7 +75,7 @@ def validate(
     as_json: AsJson = False,
     output: Output = None,
 ) -> None:
-    """Check an environment: its folder, and that it starts and resets, for which its code is run; or a running server.
+    """Check an environment: its folder, and the episodes that it plays, for which its code is run; or a running server.
 
     What has no folder, as PREFIX:ID or a file of Python, is only run. A server is only read.
 
@@ -72,9 +84,10 @@ def validate(
     address = _address(target, url, local=local)
     try:
         if address is not None:
-            report: Report | UrlReport = validate_url(address, timeout_s)
+            report: Report | UrlReport = validate_url(address, timeout_s or TIMEOUT_S)
         else:
-            report = _report(target or ".", run=run and level != "static")
+            limits = RunLimits(timeout_s or RunLimits.answer_s) if run and level != "static" else None
+            report = _report(target or ".", limits)
     except EnvironmentNotFoundError as error:
         raise typer.BadParameter(str(error)) from error
     text = json.dumps(report.as_json(), indent=2, ensure_ascii=False)
@@ -102,16 +115,17 @@ def _address(target: str | None, url: str | None, *, local: bool) -> str | None:
     return address
 
 
-def _report(target: str, *, run: bool) -> Report:
+def _report(target: str, limits: RunLimits | None) -> Report:
+    """Check an environment, and run it where there are limits for that."""
     has_folder = Path(target).is_dir() or not (is_adapted(target) or is_file(target))
-    if not (run or has_folder):
+    if limits is None and not has_folder:
         raise typer.BadParameter(f"--no-run leaves the checks of a folder, and {target} has none.")
     if is_adapted(target) and not has_folder:
         return validate_adapted(target)
     if not has_folder:
-        return Report(target, "", {}, run_checks(find_environment(target)), (RUNTIME,))
+        return Report(target, "", {}, run_checks(find_environment(target), limits), (RUNTIME,))
     report = validate_folder(Path(target) if Path(target).is_dir() else find_environment(target).folder)
-    return _with_run(report) if run and _can_be_read(report) else report
+    return report if limits is None or not _can_be_read(report) else _with_run(report, limits)
 
 
 def _can_be_read(report: Report) -> bool:
@@ -119,9 +133,9 @@ def _can_be_read(report: Report) -> bool:
     return all(result.status != "fail" for result in report.results if result.check_id in _NEEDED_TO_RUN)
 
 
-def _with_run(report: Report) -> Report:
+def _with_run(report: Report, limits: RunLimits) -> Report:
     """Run what a report is of, and add what was found."""
-    results = run_checks(find_environment(Path(report.target)))
+    results = run_checks(find_environment(Path(report.target)), limits)
     return replace(report, results=[*report.results, *results], levels=(*report.levels, RUNTIME))
 
 

@@ -100,6 +100,34 @@ async def run_in_thread(function: Callable[[], object]) -> None:
         await running
 
 
+class Attempt(Thread, Generic[ResultT]):
+    """A call in a thread of its own, which starts at once. A call that hangs keeps no program from ending.
+
+    Args:
+        function: The function; wait for its end with ``join``.
+        arguments: Its arguments.
+
+    Attributes:
+        result: The function's result; ``None`` until it returns.
+        error: The exception that it raised, ``SystemExit`` included; ``None`` if it raised none.
+    """
+
+    def __init__(self, function: Callable[..., ResultT], *arguments: Any, **named: Any) -> None:
+        super().__init__(daemon=True)
+        self._call = function, arguments, named
+        self.result: ResultT | None = None
+        self.error: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        """Call the function."""
+        function, arguments, named = self._call
+        try:
+            self.result = function(*arguments, **named)
+        except BaseException as error:  # noqa: BLE001  # the caller decides
+            self.error = error
+
+
 class _Start(Generic[ResultT]):
     """A start that may be given up at any moment, also the one at which it ends."""
 

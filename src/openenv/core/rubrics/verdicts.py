@@ -44,6 +44,7 @@ _DENIAL = re.compile(
 # Words that may follow the number.
 _REASON = re.compile(r"because|for|since|as|overall|given|and|but|so")
 _MARKUP = " \t*_)]}"
+_MARKUP_BEFORE = " \t*_([#"
 _AGAIN = "\n\nYour last answer could not be read: {reason} Answer again, with one object of JSON and nothing else."
 
 
@@ -161,7 +162,7 @@ def _bare(answer: str) -> str:
 def _is_score_alone(line: str) -> bool:
     """Return whether a line is a number, with nothing before it and a reason behind it at most."""
     number = _NUMBER.search(line)
-    if number is None or _WORD.search(line, 0, number.start()):
+    if number is None or line[: number.start()].strip(_MARKUP_BEFORE):
         return False
     rest = line[number.end() :].strip(_MARKUP)
     # A number with a dot, a bracket or a colon behind it, and then text, may be that of an item of a list.

@@ -1,0 +1,266 @@
+"""Checks of what an environment's code needs beside itself: installed packages, and data files in its wheel."""
+
+import ast
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from openenv.core.documents import read_toml
+from openenv.core.providers.venv.requirements import OURS
+from openenv.validation.findings import Check, Finding, fail, warn
+from openenv.validation.source import Source
+
+PROJECT, SERVER_LIST = "pyproject.toml", "server/requirements.txt"
+OF_TESTS = re.compile(r"(^|/)(tests/|test_\w*\.py$|conftest\.py$|setup\.py$)")
+# Files that are no data of an environment, by their endings and names.
+_NO_DATA = re.compile(
+    r"(\.(py|pyi|md|rst|toml|lock|cfg|ini|in|ipynb|sh)|requirements[\w.-]*\.txt|Dockerfile.*|openenv\.yaml)$"
+)
+# What the public package requires, and ours does not: environments written for it import these without a word.
+_OF_PUBLIC = frozenset({"fastmcp", "gradio", "httpx", "huggingface-hub", "jsonschema", "openai", "requests", "tomli-w"})
+_CATCHES = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
+_READS = frozenset({"read_text", "read_bytes"})
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A package that a file imports from elsewhere.
+
+    Attributes:
+        name: The topmost package.
+        where: File and line.
+        is_late: Whether it is imported in a function, and so perhaps never.
+    """
+
+    name: str
+    where: str
+    is_late: bool
+
+
+def check_requirements(source: Source) -> Iterator[Finding]:
+    """The package, and the list that its image is built from, require what is imported."""
+    imported = {each.name: each for each in sorted(_imports(source), key=lambda each: not each.is_late)}
+    for name, lines in _lists(source):
+        needed = _closure(lines)
+        for each in imported.values():
+            distributions = _distributions(each.name)
+            if _is_required(each.name, distributions, needed):
+                continue
+            is_of_public = canonicalize_name(each.name) in _OF_PUBLIC
+            wanted = each.name if is_of_public else min(distributions, key=len, default=each.name)
+            say = warn if each.is_late or is_of_public else fail
+            yield say(
+                f"{each.where} imports {each.name}, which {name} does not require.",
+                f'Add "{wanted}" to {name}; without it the import fails where nothing else brings it.',
+            )
+
+
+def _imports(source: Source) -> Iterator[Imported]:
+    own = {PurePosixPath(path).parts[-1].removesuffix(".py") for path in source.trees}
+    own |= {part for path in source.trees for part in PurePosixPath(path).parts[:-1]}
+    top = source.module.partition(".")[0] if isinstance(source.module, str) else source.folder.name
+    known = own | {top, "openenv", "openenv_core", "envs"} | sys.stdlib_module_names
+    for path, tree in source.trees.items():
+        if isinstance(tree, ast.Module) and not OF_TESTS.search(path):
+            for name, line, is_late in _imported(tree.body, is_late=False):
+                if name not in known:
+                    yield Imported(name, f"{path}:{line}", is_late)
+
+
+def _imported(body: Iterable[ast.stmt], *, is_late: bool) -> Iterator[tuple[str, int, bool]]:
+    """Yield what statements import, without what is only for type checkers or may be missing."""
+    for node in body:
+        if isinstance(node, ast.Import):
+            yield from ((alias.name.partition(".")[0], node.lineno, is_late) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            if node.module and not node.level:
+                yield node.module.partition(".")[0], node.lineno, is_late
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            yield from _imported(node.orelse, is_late=is_late)
+        elif isinstance(node, ast.Try) and any(map(_catches_imports, node.handlers)):
+            continue
+        else:
+            is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            for inner in (getattr(node, name, ()) for name in ("body", "orelse", "finalbody")):
+                yield from _imported(inner, is_late=is_late or is_function)
+
+
+def _catches_imports(handler: ast.ExceptHandler) -> bool:
+    caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return any(each is None or ast.unparse(each) in _CATCHES for each in caught)
+
+
+def _lists(source: Source) -> Iterator[tuple[str, list[str]]]:
+    """Yield the lists of requirements whose lines are all known, by the names of their files."""
+    project = _project(source)
+    if project and "dependencies" not in project.get("dynamic", ()):
+        optional = project.get("optional-dependencies", {})
+        yield PROJECT, [*project.get("dependencies", ()), *(line for lines in optional.values() for line in lines)]
+    text = source.texts.get(SERVER_LIST)
+    if text is not None:
+        lines = [line.partition(" #")[0].strip() for line in text.splitlines()]
+        lines = [line for line in lines if line and not line.startswith("#")]
+        if not any(line.startswith("-") for line in lines):  # an option may name a further list
+            yield SERVER_LIST, lines
+
+
+def _project(source: Source) -> dict[str, Any]:
+    file = source.top_folder / PROJECT
+    if not file.is_file() or not isinstance(source.module, str):  # otherwise that it is valid TOML is not known
+        return {}
+    project: dict[str, Any] = read_toml(file).get("project", {})
+    return project
+
+
+def _closure(lines: Iterable[str]) -> frozenset[str]:
+    """Return the distributions that lines require, and all that these require, as far as they are installed."""
+    found: set[tuple[str, str]] = set()
+    waiting = [(requirement, "") for line in lines if (requirement := _requirement(line)) is not None]
+    while waiting:
+        requirement, extra = waiting.pop()
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": extra}):
+            continue
+        name = canonicalize_name(requirement.name)
+        for wanted in ("", *requirement.extras):
+            if (name, wanted) not in found:
+                found.add((name, wanted))
+                waiting += [(each, wanted) for each in map(_requirement, _required_by(name)) if each is not None]
+    return frozenset(name for name, _ in found)
+
+
+def _requirement(line: str) -> Requirement | None:
+    try:
+        return Requirement(line)
+    except InvalidRequirement:  # a path or an address
+        return None
+
+
+@cache
+def _required_by(name: str) -> tuple[str, ...]:
+    for installed in (name, *sorted(OURS)) if name in OURS else (name,):
+        try:
+            return tuple(requires(installed) or ())
+        except PackageNotFoundError:
+            continue
+    return ()
+
+
+@cache
+def _by_module() -> Mapping[str, list[str]]:
+    return packages_distributions()
+
+
+def _distributions(module: str) -> frozenset[str]:
+    """Return the distributions that bring a package, by their normalized names; none where it is not installed."""
+    return frozenset(canonicalize_name(name) for name in _by_module().get(module, ()))
+
+
+def _is_required(module: str, distributions: frozenset[str], needed: frozenset[str]) -> bool:
+    if distributions:
+        return not distributions.isdisjoint(needed)
+    # What is not installed may have any name, as one of those that are required and not installed.
+    missing = [name for name in needed if not _required_by(name) and not _is_installed(name)]
+    return canonicalize_name(module) in needed or bool(missing)
+
+
+@cache
+def _is_installed(distribution: str) -> bool:
+    return any(distribution == canonicalize_name(name) for names in _by_module().values() for name in names)
+
+
+def check_data(source: Source) -> Iterator[Finding]:
+    """The files that the code reads are there, and in the wheel, which the image is made of."""
+    for path, tree in source.trees.items():
+        if isinstance(tree, ast.Module) and not OF_TESTS.search(path):
+            yield from _opened(source, path, tree)
+    packaged = _packaged(source)
+    if packaged is None:
+        return
+    texts = [text for path, text in source.texts.items() if path.endswith(".py") and not OF_TESTS.search(path)]
+    for file in _data_files(source):
+        if file not in packaged and any(file.name in text for text in texts):
+            path = file.relative_to(source.top_folder).as_posix()
+            yield fail(
+                f"{path} is named in the code, and no package data in pyproject.toml: the wheel and the image lack it.",
+                f'Add a pattern for it under [tool.setuptools.package-data], such as "**/*{file.suffix}".',
+            )
+
+
+def _opened(source: Source, path: str, tree: ast.Module) -> Iterator[Finding]:
+    """Say which files are read by a path from the folder that a server happens to start in, or of this machine."""
+    for node in ast.walk(tree):
+        name = _read_name(node)
+        if name is None or name.startswith(("/proc/", "/sys/", "/dev/", "/etc/")):
+            continue
+        assert isinstance(node, ast.Call)
+        yield warn(
+            f"{path}:{node.lineno} opens {name}, "
+            + ("which only this machine may have." if name.startswith(("/", "~")) else _from_where(source, name)),
+            'Put the file into the package, and open it as Path(__file__).parent / "NAME".',
+        )
+
+
+def _from_where(source: Source, name: str) -> str:
+    if (source.folder / name).exists():
+        return "which is found only where the server starts in this folder."
+    return "which this folder does not have."
+
+
+def _read_name(node: ast.AST) -> str | None:
+    """Return the path that a call reads, if it is written out there: ``open("x")`` or ``Path("x").read_text()``."""
+    if not isinstance(node, ast.Call):
+        return None
+    function = node.func
+    if isinstance(function, ast.Name) and function.id == "open":
+        mode = [*node.args[1:2], *(keyword.value for keyword in node.keywords if keyword.arg == "mode")]
+        return _constant(node.args[:1]) if not mode or _constant(mode) in ("r", "rb", "rt") else None
+    if not isinstance(function, ast.Attribute) or function.attr not in _READS:
+        return None
+    made = function.value
+    is_path = isinstance(made, ast.Call) and ast.unparse(made.func) in ("Path", "pathlib.Path") and len(made.args) == 1
+    return _constant(made.args) if is_path and isinstance(made, ast.Call) else None
+
+
+def _constant(nodes: list[ast.expr]) -> str | None:
+    node = nodes[0] if nodes else None
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+def _packaged(source: Source) -> set[Path] | None:
+    """Return the files that setuptools takes for package data; ``None`` where something else decides."""
+    file = source.top_folder / PROJECT
+    if not _project(source) or (source.top_folder / "MANIFEST.in").is_file():
+        return None
+    document = read_toml(file)
+    settings = document.get("tool", {}).get("setuptools", {})
+    builder = document.get("build-system", {}).get("build-backend", "setuptools.build_meta")
+    folders = settings.get("package-dir")
+    if not builder.startswith("setuptools") or not isinstance(folders, dict) or "packages" not in settings:
+        return None
+    patterns = settings.get("package-data", {})
+    return {
+        found
+        for package, folder in folders.items()
+        for pattern in (*patterns.get(package, ()), *patterns.get("*", ()))
+        for found in (source.top_folder / folder).glob(pattern)
+    }
+
+
+def _data_files(source: Source) -> Iterator[Path]:
+    for path in source.files:
+        if not _NO_DATA.search(path) and not OF_TESTS.search(path):
+            yield source.folder / path
+
+
+PACKAGE_CHECKS = (
+    Check("requirements", "what is imported is required", check_requirements),
+    Check("data", "the files that the code reads are there, and in the wheel", check_data),
+)

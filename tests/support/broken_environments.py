@@ -1,0 +1,336 @@
+"""Environments that are broken in one way each, with the check that finds it and what it says."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.support.environment_folders import fresh_scaffold, write_files
+
+PROJECT = """
+    [build-system]
+    build-backend = "setuptools.build_meta"
+
+    [project]
+    name = "openenv-my_env"
+    dependencies = ["openenv-core"]
+
+    [tool.setuptools]
+    packages = ["my_env", "my_env.server"]
+    package-dir = { "my_env" = ".", "my_env.server" = "server" }
+
+    [tool.setuptools.package-data]
+    my_env = ["openenv.yaml"]
+    """
+"""How a scaffold is packaged, with a single data file."""
+ENVIRONMENT = "server/walk_environment.py"
+WALK = {
+    "openenv.yaml": """
+        name: walk_env
+        environment: server.walk_environment:WalkEnvironment
+        client: client:WalkEnv
+        player: player:make_player
+        """,
+    "__init__.py": "",
+    "models.py": """
+        from typing import Any, Literal
+
+        from openenv import Action, Observation
+
+        class WalkAction(Action):
+            way: Literal["left", "right"]
+
+        class WalkObservation(Observation):
+            at: int
+            goal: int
+            seen: Any = None
+        """,
+    "client.py": """
+        from openenv import State, TypedEnvClient
+
+        from walk_env.models import WalkAction, WalkObservation
+
+        class WalkEnv(TypedEnvClient[WalkAction, WalkObservation, State]):
+            pass
+        """,
+    "player.py": """
+        from walk_env.models import WalkAction
+
+        def make_player(seed):
+            def choose(observation):
+                pass  # in the player
+                return WalkAction(way="left" if observation.goal < observation.at else "right")
+
+            return choose
+        """,
+    "server/__init__.py": "",
+    ENVIRONMENT: """
+        from random import Random
+
+        from openenv import Environment, State
+
+        from walk_env.models import WalkAction, WalkObservation
+
+        MOVES = {"left": -1, "right": 1}
+        pass  # at the top
+
+        class WalkEnvironment(Environment[WalkAction, WalkObservation, State]):
+            SUPPORTS_CONCURRENT_SESSIONS = True
+
+            def __init__(self):
+                super().__init__()
+                self._steps, self._total = 0, 0.0
+                pass  # in the constructor
+
+            def reset(self, seed=None):
+                random = Random(seed)
+                self._at, self._goal, self._steps = 0, random.choice((-4, -3, 3, 4)), 0
+                seen, over = None, False
+                pass  # in reset
+                return WalkObservation(at=self._at, goal=self._goal, seen=seen, reward=0.0, done=over)
+
+            def step(self, action):
+                self._steps += 1
+                self._at += MOVES[action.way]
+                reward = 1.0 if self._at == self._goal else 0.0
+                seen, over = None, reward > 0 or self._steps == 6
+                pass  # in step
+                return WalkObservation(at=self._at, goal=self._goal, seen=seen, reward=reward, done=over)
+
+            @property
+            def state(self):
+                state = State(step_count=self._steps)
+                pass  # in state
+                return state
+        """,
+}
+
+
+@dataclass(frozen=True)
+class Broken:
+    """An environment that is broken in one way.
+
+    Attributes:
+        name: What is wrong.
+        check: The check that finds it.
+        evidence: A part of what the check says.
+        edits: A file, a text in it, and what stands there instead.
+        files: Further files.
+        status: ``fail``, or ``warn`` where it may be meant so.
+    """
+
+    name: str
+    check: str
+    evidence: str
+    edits: Sequence[tuple[str, str, str]] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+    status: str = "fail"
+
+    def write(self, parent: Path) -> Path:
+        """Write its folder: the scaffold's where the files are at fault, else that of a small environment."""
+        folder = fresh_scaffold(parent, "my_env") if self in IN_FILES else write_files(parent / "walk_env", WALK)
+        for path, old, new in self.edits:
+            text = (folder / path).read_text()
+            assert old in text, f"{path} has no {old!r}"
+            (folder / path).write_text(text.replace(old, new, 1))
+        return write_files(folder, dict(self.files))
+
+
+def _at(mark: str, code: str, path: str = ENVIRONMENT) -> list[tuple[str, str, str]]:
+    return [(path, f"pass  # {mark}\n", f"{code}\n")]
+
+
+def _scaffold(lines: str) -> list[tuple[str, str, str]]:
+    return [("server/my_env_environment.py", "class MyEnvironment", f"{lines}\n\n\nclass MyEnvironment")]
+
+
+IN_FILES = [
+    Broken("a syntax error", "syntax", "client.py:1: '(' was never closed", [("client.py", '"""', '("""')]),
+    Broken(
+        "a field without a type",
+        "models",
+        ": MyObservation.y has no type.",
+        [("models.py", "y: int = Field", "y = Field")],
+    ),
+    Broken(
+        "an import that nothing requires",
+        "requirements",
+        "imports numpy, which pyproject.toml",
+        _scaffold("import numpy"),
+    ),
+    Broken(
+        "an import that the image's list lacks",
+        "requirements",
+        "imports numpy, which server/requirements.txt does not require.",
+        [*_scaffold("import numpy"), ("pyproject.toml", ">=0.11.0", '>=0.11.0", "numpy')],
+    ),
+    Broken(
+        "an import in a function that nothing requires",
+        "requirements",
+        "imports numpy",
+        _scaffold("def later():\n    import numpy"),
+        status="warn",
+    ),
+    Broken(
+        "a package that is not installed",
+        "requirements",
+        "imports no_such_package, which pyproject.toml does not require.",
+        _scaffold("import no_such_package"),
+    ),
+    Broken(
+        "a misspelt key",
+        "manifest",
+        "`descriptoin` is no key of openenv.yaml; did you mean `description`?",
+        [("openenv.yaml", "description:", "descriptoin:")],
+        status="warn",
+    ),
+    Broken(
+        "texts of the scaffold beside others",
+        "leftovers",
+        'README.md:15 still says what `openenv init` wrote: "Walk to a goal',
+        [
+            (
+                "server/my_env_environment.py",
+                "Rewards an agent that walks to a goal in time. Replace it with your own.",
+                "Sorts numbers.",
+            )
+        ],
+        status="warn",
+    ),
+    Broken(
+        "a data file that is not in the wheel",
+        "data",
+        "data/words.bin is named in the code, and no package data",
+        _scaffold("WORDS = __file__ + '/../../data/words.bin'"),
+        {"data/words.bin": "a", "pyproject.toml": PROJECT},
+    ),
+    Broken(
+        "a file of the folder where the server starts",
+        "data",
+        "opens words.txt, which this folder does not have.",
+        _scaffold("def words():\n    return open('words.txt').read()"),
+        status="warn",
+    ),
+    Broken(
+        "a file of one machine",
+        "data",
+        "opens /data/words.txt, which only this machine may have.",
+        _scaffold("from pathlib import Path\n\ndef words():\n    return Path('/data/words.txt').read_text()"),
+        status="warn",
+    ),
+]
+
+WHEN_RUN = [
+    Broken("a module that raises", "start", "RuntimeError: broken", _at("at the top", "raise RuntimeError('broken')")),
+    Broken("a constructor that raises", "start", "KeyError: 'a'", _at("in the constructor", "{}['a']")),
+    Broken("a reset that raises", "reset", f"{ENVIRONMENT}, line 22, in reset", _at("in reset", "{}['a']")),
+    Broken("a reset that opens a missing file", "reset", "FileNotFoundError", _at("in reset", "open('words.txt')")),
+    Broken("a reset that ends the process", "reset", "exited with status 3", _at("in reset", "import os; os._exit(3)")),
+    Broken(
+        "a step that raises",
+        "play",
+        'step 1 with {"way": "left"}: KeyError: \'a\' (server/walk_environment.py, line 30, in step)',
+        _at("in step", "{}['a']"),
+    ),
+    Broken("a later step that raises", "play", "step 3 with", _at("in step", "self._steps < 3 or {}['a']")),
+    Broken("an action that raises", "play", "KeyError: 'right'", [(ENVIRONMENT, ', "right": 1', "")]),
+    Broken("a step that ends the process", "play", "exited with status 3", _at("in step", "import os; os._exit(3)")),
+    Broken(
+        "a step that never returns",
+        "play",
+        "had no answer within 3 s",
+        _at("in step", "import threading; threading.Event().wait()"),
+    ),
+    Broken("a step that returns nothing", "play", "expected an observation", _at("in step", "return None")),
+    Broken("an observation without a field", "play", "ValidationError", _at("in step", "return WalkObservation(at=1)")),
+    Broken("an observation that is no JSON", "play", "WalkObservation.seen", _at("in step", "seen = object()")),
+    Broken("a reward that is NaN", "play", "The reward is nan", _at("in step", "reward = float('nan')")),
+    Broken("a reward that is a list", "play", "reward", _at("in step", "reward = [1]")),
+    Broken(
+        "an episode without an end",
+        "end",
+        "no episode ended; that of the scripted player was left after 2000 steps",
+        _at("in step", "over = False"),
+    ),
+    Broken("an episode that is over at once", "end", "reset returns an observation", _at("in reset", "over = True")),
+    Broken("a state that is no JSON", "play", "The state cannot be sent", _at("in state", "state.odd = object()")),
+    Broken("a state that raises", "play", "state after 0 steps: KeyError", _at("in state", "{}['a']")),
+    Broken(
+        "a seed that is not used",
+        "seed",
+        "two resets with seed 1 gave different",
+        _at("in reset", "seen = Random().random()"),
+        status="warn",
+    ),
+    Broken(
+        "an order that another process has not",
+        "repeat",
+        "observation.seen.",
+        _at("in step", "seen = list({'a', 'b', 'c', 'd', 'e', 'f', 'g'})"),
+        status="warn",
+    ),
+    Broken(
+        "a step that looks at the clock",
+        "repeat",
+        "reward of step 1",
+        _at("in step", "import time; reward = time.time()"),
+        status="warn",
+    ),
+    Broken(
+        "what a reset leaves behind",
+        "sessions",
+        "an episode differs after another one in its session: observation.seen of step 1: 1.0 and ",
+        _at("in step", "self._total += 1; seen = self._total"),
+    ),
+    Broken(
+        "state that sessions share",
+        "sessions",
+        "an episode differs while another session is played: observation.seen of step 1",
+        [*_at("in reset", "MOVES['goal'] = self._goal"), *_at("in step", "seen = MOVES['goal']")],
+    ),
+    Broken(
+        "the module random, which all share",
+        "sessions",
+        "an episode differs while another session is played: observation.seen of step 1",
+        [
+            *_at("in reset", "import random as r; r.seed(seed)"),
+            *_at("in step", "import random as r; seen = r.random()"),
+        ],
+    ),
+    Broken(
+        "a player that returns a dict",
+        "play",
+        'it returned a dict, {"way": "left"}; expected an action, as in MyAction(...) (player.py, line 4)',
+        _at("in the player", "return {'way': 'left'}", "player.py"),
+    ),
+    Broken(
+        "a player that raises",
+        "play",
+        "KeyError: 'a' (player.py, line 5)",
+        _at("in the player", "{}['a']", "player.py"),
+    ),
+    Broken("a player that exits", "play", "SystemExit: 4", _at("in the player", "raise SystemExit(4)", "player.py")),
+    Broken(
+        "a player that never returns",
+        "play",
+        "it chose nothing within 3 s",
+        _at("in the player", "import threading; threading.Event().wait()", "player.py"),
+    ),
+    Broken(
+        "a player that can't be imported",
+        "play",
+        "it can't be made: RuntimeError: broken (player.py, line 2)",
+        [("player.py", "import WalkAction\n", "import WalkAction\nraise RuntimeError('broken')\n")],
+    ),
+    Broken(
+        "a player whose action is refused",
+        "play",
+        'step 1 with {"way": "left"} was refused: ',
+        _at("in step", "from openenv import IllegalActionError; raise IllegalActionError('no')"),
+    ),
+    Broken(
+        "a client that can't read an answer",
+        "play",
+        "the scripted player: reset: KeyError: 'z' (client.py, line 7)",
+        [("client.py", "    pass", "    def _parse_result(self, payload):\n        return payload['z']")],
+    ),
+]

@@ -1,0 +1,37 @@
+"""Checks that run an environment: each fault is found by its check, and what is sound passes."""
+
+from pathlib import Path
+
+import pytest
+from tests.support.broken_environments import WALK, WHEN_RUN, Broken
+from tests.support.environment_folders import write_files
+from tests.support.imported_modules import forget_modules_of
+
+from openenv.auto.discovery import find_environment
+from openenv.validation.report import CheckResult
+from openenv.validation.run_checks import run_checks
+from openenv.validation.trials import RunLimits
+
+# A step that never returns costs so much; a machine with a load of 10 answers in less.
+HANGING = RunLimits(answer_s=3.0)
+
+
+def results(folder: Path, limits: RunLimits | None = None) -> dict[str, CheckResult]:
+    try:
+        return {result.check_id: result for result in run_checks(find_environment(folder), limits)}
+    finally:
+        forget_modules_of(folder)
+
+
+@pytest.mark.parametrize("broken", WHEN_RUN, ids=lambda broken: broken.name)
+def test_each_fault_is_found(tmp_path: Path, broken: Broken) -> None:
+    limits = HANGING if "never returns" in broken.name else None
+    found = results(broken.write(tmp_path), limits)[broken.check]
+    assert found.status == broken.status, found
+    assert any(broken.evidence in text for text in found.evidence), found.evidence
+    assert found.remediation
+
+
+def test_a_sound_environment_passes(tmp_path: Path) -> None:
+    found = results(write_files(tmp_path / "walk_env", WALK))
+    assert {check: result.evidence for check, result in found.items() if result.status != "pass"} == {}
