@@ -274,11 +274,6 @@ def _real(number: float) -> float:
         return math.inf if number > 0 else -math.inf
 
 
-def _text(chosen: str | None) -> str | None:
-    """Return a text of an author's as the tables hold it: a surrogate has no form in UTF-8."""
-    return None if chosen is None else chosen.encode(errors="replace").decode()
-
-
 def _values(run: int, row: EpisodeRow) -> tuple[object, ...]:
     parent = None if row.parent is None else number_in(run, row.parent)
     return (
