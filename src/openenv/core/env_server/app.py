@@ -26,6 +26,7 @@ from openenv.core.env_server.access.policy import AccessPolicy, needs_new_token,
 from openenv.core.env_server.execution.introspection import EnvironmentFactory
 from openenv.core.env_server.history import Journal
 from openenv.core.env_server.http.errors import BodyLimit, add_error_handlers, guarded, refusals
+from openenv.core.env_server.http.forwarded_prefix import ForwardedPrefix
 from openenv.core.env_server.http.route_order import PUBLIC_PATHS, AuthorsRoutesFirst
 from openenv.core.env_server.http.routes import HTTPTransport
 from openenv.core.env_server.http.tasks import TaskRoutes
@@ -228,6 +229,7 @@ class HTTPEnvServer:
         app.add_middleware(BodyLimit, max_bytes=self.config.max_message_bytes)
         if self._telemetry is not None:
             app.add_middleware(self._telemetry.TraceParent)
+        app.add_middleware(ForwardedPrefix)
         open_pages = _OPEN_PAGES if isinstance(app, EnvironmentApp) else frozenset[str]()
         protect(app, replace(self._access, open_pages=open_pages))
         self._mode = mode

@@ -20,7 +20,7 @@ class AuthorsRoutesFirst:
     """ASGI middleware that keeps some routes behind those that an author has added, whenever these were added.
 
     Routes that match every path, such as static files at the root, stay behind all: they are for what has no route.
-    An author's page in place of one that browsers may load without a token is guarded as all others.
+    An author's page with the path of one that browsers may load without a token is guarded as all others.
 
     Args:
         app: The application behind it.
@@ -56,6 +56,6 @@ class AuthorsRoutesFirst:
 
 
 def _matches(route: BaseRoute, path: str) -> bool:
-    """Whether a route answers reads of a path."""
+    """Return whether a route answers reads of a path."""
     scope = {"type": "http", "method": "GET", "path": path, "root_path": "", "headers": [], "query_string": b""}
     return route.matches(scope)[0] is Match.FULL

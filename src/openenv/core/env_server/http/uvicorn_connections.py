@@ -132,7 +132,7 @@ class TimedRequests(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # one 
 
     @property
     def _waits_for_head(self) -> bool:
-        """Whether no request is under way."""
+        """True while no request is under way."""
         return self.cycle is None or self.cycle.response_complete
 
     @property

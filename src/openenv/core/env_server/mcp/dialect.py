@@ -62,7 +62,7 @@ def parse_error(detail: str | None = None) -> JsonRpcResponse:
 
 
 def is_id(value: Any) -> bool:
-    """Whether a value can be the id of a request of MCP."""
+    """Return whether a value can be the id of a request of MCP."""
     return type(value) in (str, int)
 
 

@@ -194,7 +194,7 @@ class _Again:
 
 
 def _streams(request: Request) -> bool:
-    """Whether the client reads a stream of events."""
+    """Return whether the client reads a stream of events."""
     return _STREAM in request.headers.get("accept", "")
 
 

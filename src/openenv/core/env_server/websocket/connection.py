@@ -100,7 +100,7 @@ class Wire(Protocol[MessageT, AnswerT]):
 
     @property
     def holds_session(self) -> bool:
-        """Whether the socket holds a session, or is about to."""
+        """True if the socket holds a session, or is about to."""
         ...
 
     def start(self, connection: "Connection[Any, Any]") -> None:
@@ -267,7 +267,7 @@ class Connection(Generic[MessageT, AnswerT]):
             await self._send_close(self._close_code)
 
     def is_idle(self) -> bool:
-        """Whether the socket holds no session, and no request is under way."""
+        """Return whether the socket holds no session, and no request is under way."""
         return not (self._under_way or self._wire.holds_session)
 
     def read_ahead(self) -> None:

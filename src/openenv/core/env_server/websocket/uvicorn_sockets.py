@@ -92,7 +92,7 @@ class DecisiveSockets(WebSocketsSansIOProtocol):
 
     @property
     def idle_since(self) -> float | None:
-        """When the socket connected, in seconds of the event loop, if it holds no session; else ``None``."""
+        """Time at which the socket connected, in seconds of the event loop; ``None`` if it holds a session."""
         return self._connected_at if self._use.is_idle() and not self.transport.is_closing() else None
 
     def connection_made(self, transport: BaseTransport) -> None:
