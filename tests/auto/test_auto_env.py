@@ -157,7 +157,7 @@ def test_an_unknown_name_is_a_value_error_with_what_is_close(ask: Any) -> None:
 def test_a_published_environment_that_is_not_installed_says_how_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("openenv.auto.discovery.entry_points", lambda group: ())
     monkeypatch.setattr("openenv.auto.discovery._public_distributions", lambda: ())
-    with pytest.raises(EnvironmentNotFoundError, match=r"'wordle' is not installed; .*pip install openenv-wordle-env"):
+    with pytest.raises(EnvironmentNotFoundError, match=r"'wordle' is not installed; .*pip install \./envs/wordle_env"):
         AutoEnv.from_env("wordle-env")
 
 

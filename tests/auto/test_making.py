@@ -11,6 +11,7 @@ from tests.support.servers import RunningServer
 import openenv
 import openenv.traces
 from openenv import GenericEnvClient
+from openenv.adapters.targets import find_target
 from openenv.auto.names import is_adapted, is_url
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError, ProviderError, ServerCapacityError
 
@@ -108,6 +109,20 @@ def test_an_address_gives_dicts_or_the_types_of_a_package(counter_server: Runnin
     assert type(typed).__name__ == "EchoEnv"
     with openenv.make(counter_server.url).sync() as client:
         assert client.reset().done is False
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("docker:echo-env:latest", r"`docker run -p 127\.0\.0\.1:8000:8000 echo-env:latest`, and give the address"),
+        ("openenv/echo-env", "`openenv pull openenv/echo-env`"),
+    ],
+)
+def test_an_image_and_a_space_are_refused_with_what_to_do(target: str, said: str) -> None:
+    with pytest.raises(EnvironmentNotFoundError, match=said):
+        openenv.make(target)
+    with pytest.raises(EnvironmentNotFoundError, match=said):
+        find_target(target)
 
 
 def test_an_unknown_name_is_told_at_once() -> None:

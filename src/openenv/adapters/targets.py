@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from openenv.adapters import ADAPTERS
 from openenv.adapters.ids import did_you_mean, short_name
 from openenv.auto.discovery import find_environment
-from openenv.auto.names import is_adapted
+from openenv.auto.names import check_no_image, is_adapted
 from openenv.auto.package import EnvironmentPackage
 from openenv.auto.serving import app_for
 from openenv.core.env_server.execution.introspection import EnvironmentFactory
@@ -78,6 +78,7 @@ def find_adapted(target: str) -> AdaptedEnvironment:
         ConfigurationError: What it needs is not installed, or its parameters are not as they must be.
         EnvironmentNotFoundError: That world has no such environment, or there is no such prefix.
     """
+    check_no_image(target)
     prefix, _, env_id = target.partition(":")
     if prefix not in ADAPTERS:
         raise EnvironmentNotFoundError(

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from openenv.auto.catalog import catalog_entry, load_catalog
 from openenv.auto.files import find_file, is_file
 from openenv.auto.manifest import MANIFEST_FILE
-from openenv.auto.names import environment_key, is_adapted, is_url
+from openenv.auto.names import environment_key, is_adapted, is_url, space_id
 from openenv.auto.package import EnvironmentPackage
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError, OpenEnvError
 
@@ -224,6 +224,12 @@ def _missing_folder(folder: Path) -> str:
         )
     if folder.is_dir():
         return f"{folder} holds no {MANIFEST_FILE}, so it is no environment; `openenv init NAME` makes one."
+    space = space_id(str(folder))
+    if space is not None:
+        return (
+            f"There is no folder {folder}. If {space} is a Space on the Hub, fetch it with `openenv pull {space}`, or "
+            "give its server's address."
+        )
     return f"There is no folder {folder}; give an environment's folder, or the name of an installed one."
 
 

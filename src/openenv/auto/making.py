@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from openenv.auto.discovery import find_environment
 from openenv.auto.in_process import InProcessProvider
-from openenv.auto.names import is_adapted, is_url
+from openenv.auto.names import check_no_image, is_adapted, is_url
 from openenv.auto.package import EnvironmentPackage, made_client_class
 from openenv.auto.serving import app_for
 from openenv.core.env_client import EnvClient
@@ -98,6 +98,7 @@ def make(
         return client_class(base_url=str(target), **client_kwargs)
     if traces is not None:
         env_vars = {**(env_vars or {}), SETTINGS["traces"].variable: str(traces)}
+    check_no_image(target)
     if is_adapted(target):
         if venv:
             raise ConfigurationError(f"venv needs an environment's folder, and {target} has none.")

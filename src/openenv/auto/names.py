@@ -3,10 +3,12 @@
 import re
 from pathlib import Path
 
+from openenv.core.exceptions import EnvironmentNotFoundError
 from openenv.core.providers.spaces import SPACE_ID
 
 _SPACE = re.compile(rf"(https?://(www\.)?huggingface\.co/(spaces/)?)?(?P<id>{SPACE_ID})/?", re.ASCII)
 _URL = re.compile(r"(https?|wss?)://.+|[\w.-]+:\d+(/.*)?")
+IMAGE_PREFIX = "docker:"
 _ADAPTED = re.compile(r"[a-z][a-z0-9_]*:[^/].*")
 
 
@@ -18,6 +20,20 @@ def environment_key(name: str) -> str:
         {'wordle'}
     """
     return name.lower().replace("-", "_").removesuffix("_env")
+
+
+def check_no_image(target: str | Path) -> None:
+    """Refuse ``docker:IMAGE``, which ``EnvSpec`` alone starts.
+
+    Raises:
+        EnvironmentNotFoundError: The target is an image.
+    """
+    if isinstance(target, str) and target.startswith(IMAGE_PREFIX):
+        image = target.removeprefix(IMAGE_PREFIX)
+        raise EnvironmentNotFoundError(
+            f"{target} is an image, which EnvSpec and from_docker_image() start. Elsewhere start it yourself, as with "
+            f"`docker run -p 127.0.0.1:8000:8000 {image}`, and give the address, http://localhost:8000."
+        )
 
 
 def class_prefix(name: str) -> str:

@@ -24,7 +24,7 @@ EndingName = Literal[
     "done", "truncated", "reset", "closed", "disconnected", "away", "idle", "replaced", "failed", "shutdown",
     "running", "interrupted", "imported",
 ]  # fmt: skip
-"""How an episode ends, or its session."""
+"""Ends of an episode, or of its session."""
 
 File = Annotated[
     str,

@@ -70,4 +70,4 @@ def test_without_any_environment_it_says_how_to_get_one() -> None:
     assert shown.stdout.startswith("No environments are installed.")
     assert "openenv init my_env" in shown.stdout
     assert "In the catalog, not installed" in shown.stdout
-    assert "pip install openenv-wordle-env" in shown.stdout
+    assert "pip install ./envs/wordle_env" in shown.stdout

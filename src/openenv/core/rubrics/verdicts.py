@@ -41,8 +41,10 @@ _DENIAL = re.compile(
     r"not|cannot|\w+n't|never|unable|neither|nor|without|refused?|if|unless|whether|between|"
     r"highest|lowest|maximum|minimum|possible|example|rule|scale|asked|asks|says|said|claims|wrote"
 )
+# Of a judge that gives no score after all, behind the number; a reason there may have other denials.
+_REFUSAL = re.compile(r"cannot|can't|couldn't|won't|wouldn't|don't|unable|refused?|unless|if")
 # Words that may follow the number.
-_REASON = re.compile(r"because|for|since|as|overall|given|and|but|so")
+_FOLLOWING = re.compile(r"points?|because|for|since|as|overall|given|and|but|so")
 _MARKUP = " \t*_)]}"
 _MARKUP_BEFORE = " \t*_([#"
 _AGAIN = "\n\nYour last answer could not be read: {reason} Answer again, with one object of JSON and nothing else."
@@ -146,7 +148,9 @@ def number_verdict(answer: str) -> float:
     found = _NUMBER.findall(text)
     if len({float(number) for number in found}) != 1:
         raise VerdictError(f"Expected one number, got {', '.join(found) or 'none'}.", answer)
-    if not any(map(_is_score_alone, text.split("\n"))) and not any(map(_gives_score, _SENTENCE_END.split(text))):
+    sentences = _SENTENCE_END.split(text)
+    is_last = _is_score_alone(sentences[-1]) and not _has(_DENIAL, text)
+    if not (is_last or any(map(_is_score_alone, text.split("\n"))) or any(map(_gives_score, sentences))):
         raise VerdictError(f"Expected one number that is clearly the score, as in 'Score: {found[0]}'.", answer)
     return float(found[0])
 
@@ -166,17 +170,17 @@ def _is_score_alone(line: str) -> bool:
         return False
     rest = line[number.end() :].strip(_MARKUP)
     # A number with a dot, a bracket or a colon behind it, and then text, may be that of an item of a list.
-    return rest in ("", ".", "!") or (rest[0] in ",;(-\u2013\u2014" and not _denies(rest))
+    return rest in ("", ".", "!") or (rest[0] in ",;(-\u2013\u2014" and not _has(_REFUSAL, rest))
 
 
 def _gives_score(sentence: str) -> bool:
     """Return whether a word for a score leads to the number of a sentence."""
     number = _NUMBER.search(sentence)
-    if number is None or _denies(sentence):
+    if number is None or _has(_DENIAL, sentence[: number.start()]):
         return False
     after = sentence[number.end() :].strip(_MARKUP).lower()
     follows = _WORD.match(after)
-    if after.startswith("%") or (follows and not _REASON.fullmatch(follows[0])):
+    if after.startswith("%") or _has(_REFUSAL, after) or (follows and not _FOLLOWING.fullmatch(follows[0])):
         return False
     words = _words(sentence[: number.start()])
     while words and _FILLER.fullmatch(words[-1]):
@@ -184,8 +188,8 @@ def _gives_score(sentence: str) -> bool:
     return bool(words) and _SCORE.fullmatch(words[-1]) is not None
 
 
-def _denies(text: str) -> bool:
-    return any(map(_DENIAL.fullmatch, _words(text)))
+def _has(kind: re.Pattern[str], text: str) -> bool:
+    return any(map(kind.fullmatch, _words(text)))
 
 
 def _words(text: str) -> list[str]:

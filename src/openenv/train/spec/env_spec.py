@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Never, Self
 from openenv.adapters.text import hidden_text_warning
 from openenv.auto.discovery import find_environment, short_name
 from openenv.auto.making import make
-from openenv.auto.names import is_adapted, is_url
+from openenv.auto.names import IMAGE_PREFIX, is_adapted, is_url
 from openenv.core.client.tools import task_columns
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import ConfigurationError
@@ -42,7 +42,6 @@ Message = dict[str, Any]
 logger = logging.getLogger(__name__)
 
 DEFAULT_SESSIONS = 1024
-_IMAGE_PREFIX = "docker:"
 _OWN_DATASET = (
     "TRL passes a rollout_func the prompts alone, without the columns of a dataset of your own: pass that as "
     "EnvSpec(..., tasks=dataset), which keeps its prompts, and train on the spec's train_dataset; or take "
@@ -535,15 +534,15 @@ def _check_components(components: Mapping[str, float] | None, *, gives_reward: b
 
 
 def _short_name(target: str | Path) -> str:
-    if isinstance(target, str) and target.startswith(_IMAGE_PREFIX):
-        return target.removeprefix(_IMAGE_PREFIX)
+    if isinstance(target, str) and target.startswith(IMAGE_PREFIX):
+        return target.removeprefix(IMAGE_PREFIX)
     return short_name(target)
 
 
 def _client(target: str | Path, sessions: int | None, options: Mapping[str, Any]) -> SyncEnvClient[Any, Any, Any]:
-    if isinstance(target, str) and target.startswith(_IMAGE_PREFIX):
+    if isinstance(target, str) and target.startswith(IMAGE_PREFIX):
         variables = {"MAX_CONCURRENT_ENVS": str(sessions or DEFAULT_SESSIONS)}
-        image = target.removeprefix(_IMAGE_PREFIX)
+        image = target.removeprefix(IMAGE_PREFIX)
         return GenericEnvClient.from_docker_image(image, env_vars=variables, **options).sync()
     if is_url(target):
         return make(target, **options).sync()
