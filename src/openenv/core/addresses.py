@@ -108,6 +108,16 @@ def url_with_path(url: str, path: str) -> str:
     return f"{rest.rstrip('/')}{path}{mark}{query}"
 
 
+def without_query(url: str) -> str:
+    """Return an address for messages: a query may hold what gives access.
+
+    Example:
+        >>> without_query("ws://example.org/ws?key=s3cret")
+        'ws://example.org/ws'
+    """
+    return url.partition("?")[0]
+
+
 def convert_to_ws_url(url: str) -> str:
     """Return a server's address with the scheme of WebSockets.
 

@@ -78,6 +78,18 @@ def test_an_address_that_was_copied_from_elsewhere(serve: Serve, end: str) -> No
         assert client.reset().observation["total"] == 0
 
 
+def test_a_query_stands_in_no_error() -> None:
+    gatekeeper = Gatekeeper(status=500, body="{}")
+    with kept(gatekeeper) as url:
+        clients = [GenericEnvClient(base_url=f"{at}?key={SECRET}") for at in (url, "http://127.0.0.1:1")]
+        calls = [getattr(client.sync(), name) for client in clients for name in ("schemas", "tasks", "reset")]
+        for call in calls:
+            with pytest.raises(OpenEnvError) as failed:
+                call()
+            assert SECRET not in str(failed.value)
+            assert "127.0.0.1" in str(failed.value)
+
+
 def test_a_query_goes_with_each_request() -> None:
     gatekeeper = Gatekeeper()
     with kept(gatekeeper) as url:

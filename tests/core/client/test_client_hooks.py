@@ -171,6 +171,22 @@ async def test_and_in_a_running_loop(small_server: RunningServer, client_class: 
 
 
 @pytest.mark.parametrize("client_class", SOCKET_CLIENTS)
+async def test_one_that_was_not_used_leaves_its_slot_to_a_vector(
+    small_server: RunningServer, client_class: type[Any]
+) -> None:
+    async with client_class(base_url=small_server.url) as env:
+        games = await env.vector(1)
+        await games.reset()
+        await games.close()
+        small_server.wait_for_sessions(0)
+        await env.connect()
+        await env.reset()
+        with pytest.raises(ServerCapacityError):
+            await env.vector(1)
+        assert (await env.step(2)).observation == 2, "one that was used goes on"
+
+
+@pytest.mark.parametrize("client_class", SOCKET_CLIENTS)
 async def test_when_it_ends_the_call_says_so_and_the_next_one_connects_anew(
     small_server: RunningServer, client_class: type[Any]
 ) -> None:

@@ -139,6 +139,8 @@ class EnvClient(Bootstrapping, Done, ABC, Generic[ActT, ObsT, StateT]):
     # The bare socket that a subclass has opened in a ``connect`` of its own, as those of the public project do: its
     # session is the client's then. Scripts look here, too, to raise a limit of a megabyte, which ours does not have.
     _ws: Any = None
+    # The same socket, once a request was sent over it.
+    _ws_with_requests: Any = None
     _made_with: tuple[tuple[Any, ...], dict[str, Any]]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
@@ -404,6 +406,13 @@ class EnvClient(Bootstrapping, Done, ABC, Generic[ActT, ObsT, StateT]):
         blocking = self.sync().vector(count, autoreset=autoreset)
         return cast("Coroutine[Any, Any, VectorEnv[ActT, ObsT, StateT]]", blocking)
 
+    @property
+    def _is_unused(self) -> bool:
+        """Return whether a session is open that was sent no request."""
+        if self._ws is not None:
+            return self._ws is not self._ws_with_requests
+        return self._client_session is not None and not self._client_session.has_requests
+
     async def _open_vector(self, count: int, autoreset: bool) -> VectorEnv[ActT, ObsT, StateT]:
         if count < 1:
             raise ConfigurationError(f"Expected at least 1 slot, got {count}.")
@@ -413,9 +422,7 @@ class EnvClient(Bootstrapping, Done, ABC, Generic[ActT, ObsT, StateT]):
         try:
             async with self._connecting.here():
                 endpoint = await self._endpoint()
-            if (
-                self._client_session is not None and not self._client_session.has_requests
-            ):  # ``async with`` has opened it, and its place may be wanted
+            if self._is_unused:  # ``async with`` has opened it, and its slot may be wanted
                 await self.disconnect()
             await vector.open(endpoint)
         finally:
@@ -590,7 +597,7 @@ class EnvClient(Bootstrapping, Done, ABC, Generic[ActT, ObsT, StateT]):
 
     async def _exchange_raw(self, kind: bytes, data: bytes | None) -> Any:
         """Send a request over the socket that a subclass has opened; one that gives no answer is let go."""
-        socket = self._ws
+        socket = self._ws_with_requests = self._ws
         try:
             return await exchange_raw(socket, kind, data, self._message_timeout_s)
         except (ConnectionLostError, ResponseTimeoutError, asyncio.CancelledError):

@@ -1,10 +1,10 @@
 """How actions, results and states look on the wire, without state of its own: sessions may share a format."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
 from itertools import chain
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, cast
 
 from pydantic import BaseModel
 
@@ -20,8 +20,6 @@ from openenv.core.wire.mcp_types import (
     GenericMCPObservation,
     tool_observation_class,
 )
-
-ModelT = TypeVar("ModelT", bound=BaseModel)
 
 _OF_EVERY_OBSERVATION = {"done", "reward", "metadata"}
 
@@ -110,7 +108,7 @@ class TypedFormat(WireFormat[ActT, ObsT, StateT]):
             observation_class = _with_tools(observation_class, shown)
             known = observation_class.model_fields
         beside = {name: value for name, value in (("reward", reward), ("done", done)) if name in known}
-        observation = cast("ObsT", _from_wire(observation_class, shown | beside))
+        observation = cast("ObsT", _reader(observation_class)(shown | beside))
         return StepResult(observation, reward, done, payload.get("metadata"))
 
     def parse_state(self, payload: dict[str, Any]) -> StateT:
@@ -119,7 +117,7 @@ class TypedFormat(WireFormat[ActT, ObsT, StateT]):
         Raises:
             pydantic.ValidationError: It does not fit the class.
         """
-        return cast("StateT", _from_wire(self._state_class, payload))
+        return cast("StateT", _reader(self._state_class)(payload))
 
 
 def foreign_observation_warning(sent: Any, read: Any) -> str | None:
@@ -162,7 +160,7 @@ def _with_tools(own: type[BaseModel], shown: Mapping[str, Any]) -> type[BaseMode
     return own if accepts_others and not declared.isdisjoint(TOOL_KEYS & shown.keys()) else found
 
 
-@cache
+@lru_cache(maxsize=1024)
 def _declared_names(model: type[BaseModel]) -> frozenset[str]:
     """Return the names under which a model's fields may be written: their own and aliases, computed ones included."""
     fields, computed = model.model_fields, model.model_computed_fields
@@ -170,15 +168,13 @@ def _declared_names(model: type[BaseModel]) -> frozenset[str]:
     return frozenset({*fields, *computed, *(alias for alias in chain(*aliases) if alias is not None)})
 
 
-def _from_wire(model: type[ModelT], fields: Mapping[str, Any]) -> ModelT:
-    """Make a model from what the server wrote of it."""
-    if validates_itself(model):
-        computed = model.model_computed_fields
-        return model.model_validate(
-            {name: value for name, value in fields.items() if name not in computed}, by_name=True
-        )
-    made: ModelT = model_reader(model, _may_have_arrays(model))(fields)
-    return made
+@lru_cache(maxsize=1024)
+def _reader(model: type[BaseModel]) -> Callable[[Mapping[str, Any]], Any]:
+    """Return the function that makes a model from what the server wrote of it."""
+    return partial(_read_itself, model) if validates_itself(model) else model_reader(model, holds_arrays(model))
 
 
-_may_have_arrays = cache(holds_arrays)
+def _read_itself(model: type[BaseModel], fields: Mapping[str, Any]) -> BaseModel:
+    """Make a model by its own ``model_validate``, which is not to meet computed fields."""
+    own = {name: value for name, value in fields.items() if name not in model.model_computed_fields}
+    return model.model_validate(own, by_name=True)

@@ -9,7 +9,7 @@ from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import HTTPSHandler, Request
 
-from openenv.core.addresses import url_with_path
+from openenv.core.addresses import server_address, url_with_path, without_query
 from openenv.core.client.transport.connection import failure_text, server_sentence, unauthorized
 from openenv.core.documents import MAX_JSON_BYTES, parse_json
 from openenv.core.exceptions import (
@@ -52,7 +52,7 @@ def fetch_schemas(
         ServerUnauthorizedError: It asks for a token, or for another one.
     """
     server = _Server(base_url, headers or {}, timeout_s, ssl)
-    address = url_with_path(server.address, "/schema")
+    address = without_query(url_with_path(server.address, "/schema"))
     try:
         document = server.request("/schema")
     except _StatusError as error:
@@ -88,9 +88,10 @@ def fetch_tasks(
         ServerUnauthorizedError: It asks for a token, or for another one.
     """
     routes = _TaskRoutes(_Server(base_url, headers or {}, _TASKS_TIMEOUT_S, ssl))
+    at = without_query(base_url)
     named = routes.request("/list_environments")
     if not isinstance(named, list) or not named or not isinstance(named[0], str):
-        raise ConnectionFailedError(f"Expected the names of environments at {base_url}, got {named!r:.200}.")
+        raise ConnectionFailedError(f"Expected the names of environments at {at}, got {named!r:.200}.")
     environment = quote(named[0])
     splits = _splits(routes, environment)
     if splits and split not in splits:
@@ -103,7 +104,7 @@ def fetch_tasks(
         count = answer.get("num_tasks") if isinstance(answer, dict) else None
         tasks = [{}] * count if isinstance(count, int) else None
     if not isinstance(tasks, list):
-        raise ConnectionFailedError(f"Expected the tasks of {named[0]} at {base_url}, got {answer!r:.200}.")
+        raise ConnectionFailedError(f"Expected the tasks of {named[0]} at {at}, got {answer!r:.200}.")
     return [_row(task, split, index) for index, task in enumerate(tasks)]
 
 
@@ -116,7 +117,7 @@ def http_address(base_url: str) -> str:
     Raises:
         ConfigurationError: It is no address.
     """
-    scheme, separator, rest = base_url.rstrip("/").partition("://")
+    scheme, separator, rest = server_address(base_url).partition("://")
     if not separator:
         return f"http://{scheme}"
     scheme = scheme.lower()
@@ -192,7 +193,7 @@ class _Server:
             with opener_for(url, *self._handlers).open(request, timeout=self._timeout_s) as answer:
                 return parse_json(answer.read(MAX_JSON_BYTES))
         except HTTPError as error:
-            raise _status_error(url, error) from error
+            raise _status_error(without_query(url), error) from error
         except (OSError, HTTPException, ValueError) as error:
             raise _NoAnswerError(failure_text(error)) from None
 
@@ -209,7 +210,7 @@ class _TaskRoutes:
 
     def request(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """Send a request; see ``_Server.request``."""
-        url = url_with_path(self._server.address, path)
+        url = without_query(url_with_path(self._server.address, path))
         try:
             return self._server.request(path, body)
         except _NoAnswerError as error:

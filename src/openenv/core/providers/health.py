@@ -7,7 +7,7 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import BaseHandler, HTTPRedirectHandler, OpenerDirector, ProxyHandler, Request, build_opener
 
-from openenv.core.addresses import is_on_this_machine, server_address, url_with_path
+from openenv.core.addresses import is_on_this_machine, server_address, url_with_path, without_query
 from openenv.core.exceptions import ConfigurationError
 
 FIRST_PAUSE_S = 0.02
@@ -54,7 +54,9 @@ def wait_until_healthy(
         if refusal is None:
             return
         if deadline - time.monotonic() <= pause:
-            raise TimeoutError(f"{base_url} was not ready within {timeout_s:g} s; the last try gave: {refusal}.")
+            raise TimeoutError(
+                f"{without_query(base_url)} was not ready within {timeout_s:g} s; the last try gave: {refusal}."
+            )
         time.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE_S)
 

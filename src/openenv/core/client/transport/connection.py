@@ -29,7 +29,7 @@ from websockets.protocol import State
 from websockets.typing import Subprotocol
 from websockets.uri import parse_uri
 
-from openenv.core.addresses import is_on_this_machine, url_of
+from openenv.core.addresses import is_on_this_machine, url_of, without_query
 from openenv.core.client.transport.deadlines import Deadlines
 from openenv.core.exceptions import (
     ConfigurationError,
@@ -110,6 +110,11 @@ class Endpoint:
     same_origin_only: bool = False
     check_server: Callable[[], None] | None = field(default=None, repr=False)
     ssl: SSLContext | None = field(default=None, repr=False)
+
+    @property
+    def shown(self) -> str:
+        """The address for messages."""
+        return without_query(self.url)
 
 
 class Placement(NamedTuple):
@@ -438,7 +443,9 @@ async def connect_to_server(endpoint: Endpoint, session_id: str | None = None, s
         if isinstance(connected, Connection):
             return connected
         url = connected.url
-    raise ConnectionFailedError(f"{endpoint.url} leads from one address to the next; the last one was {url}.")
+    raise ConnectionFailedError(
+        f"{endpoint.shown} leads from one address to the next; the last one was {without_query(url)}."
+    )
 
 
 async def open_connection(
@@ -484,15 +491,15 @@ async def open_connection(
     except InvalidStatus as error:
         if connecting.placement is not None:
             return connecting.placement
-        raise _refusal(endpoint.url, error) from error
+        raise _refusal(endpoint.shown, error) from error
     except ConnectionFailedError as error:
         raise error.with_traceback(None) from None
     except (OSError, TimeoutError, WebSocketException) as error:
         # The frames of sockets and event loops would bury the one sentence that helps.
-        raise ConnectionFailedError(f"Failed to connect to {endpoint.url}: {failure_text(error)}") from None
+        raise ConnectionFailedError(f"Failed to connect to {endpoint.shown}: {failure_text(error)}") from None
     except ValueError as error:
         raise ConfigurationError(
-            f"No connection can be made to {endpoint.url} with the client's settings: {error}"
+            f"No connection can be made to {endpoint.shown} with the client's settings: {error}"
         ) from error
     assert isinstance(connection, Connection)
     assert connection.response is not None

@@ -97,7 +97,7 @@ class Reconnect:
             return connection
         connection.close_soon()
         raise ConnectionLostError(
-            f"{self.reason}, and the server at {endpoint.url} does not speak v1 any more, "
+            f"{self.reason}, and the server at {endpoint.shown} does not speak v1 any more, "
             "which it takes to take a session up. The next call opens a new session."
         )
 
