@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openenv.auto.readme import Readme, read_readme, take_apart
+from openenv.auto.manifest import load_manifest
+from openenv.auto.readme import Readme, described_by_readme, read_readme, take_apart
 
 PAGE = """---
 title: Go
@@ -68,3 +70,23 @@ def test_a_folder_without_one_has_an_empty_one(tmp_path: Path) -> None:
 @given(st.text())
 def test_any_text_can_be_taken_apart(text: str) -> None:
     take_apart(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("# Go\n\nSurround stones. More of it.\n", "Surround stones."),
+        ("---\ntitle: x\n---\n# Go\n\nUp to version 1.5\nof the game! Yes.", "Up to version 1.5 of the game!"),
+        ("# Go\n\nNo stop", "No stop"),
+        ("# Go\n\n| a | b |\n\n## More\n", ""),
+        ("x" * 300, "x" * 200),
+    ],
+)
+def test_the_first_sentence_describes_the_environment(tmp_path: Path, text: str, sentence: str) -> None:
+    assert described_by_readme(tmp_path) == ""
+    (tmp_path / "README.md").write_text(text)
+    assert described_by_readme(tmp_path) == sentence
+    (tmp_path / "openenv.yaml").write_text("name: go")
+    assert load_manifest(tmp_path).description == sentence
+    (tmp_path / "openenv.yaml").write_text("name: go\ndescription: Said here.")
+    assert load_manifest(tmp_path).description == "Said here."

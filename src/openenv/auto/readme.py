@@ -8,6 +8,8 @@ _FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 _HEADING = re.compile(r"^#{1,6} +(.*?)\s*$")
 _FENCE = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _BULLET = re.compile(r"^[-*] \*\*(.+?)\*\*:? *(.*)$")
+_SENTENCE = re.compile(r"[^.!?]*(?:[.!?](?!\s|$)[^.!?]*)*[.!?]")
+_LONGEST_SENTENCE = 200
 _NO_TEXT = ("#", "|", "`", "<", "!", "- ", "* ", "1.")
 
 
@@ -32,6 +34,13 @@ def read_readme(folder: Path) -> Readme:
     """Take the README of a folder apart; an empty one where there is none."""
     file = folder / "README.md"
     return take_apart(file.read_text(encoding="utf-8", errors="replace")) if file.is_file() else Readme()
+
+
+def described_by_readme(folder: Path) -> str:
+    """Return the first sentence of a folder's README; empty where there is none."""
+    summary = read_readme(folder).summary
+    sentence = _SENTENCE.match(summary)
+    return (sentence[0] if sentence else summary)[:_LONGEST_SENTENCE].strip()
 
 
 def take_apart(text: str) -> Readme:
