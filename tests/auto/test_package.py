@@ -4,7 +4,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.support.environment_folders import public_environment, scaffold, with_manifest_keys, write_files
+from tests.support.environment_folders import (
+    fresh_scaffold,
+    public_environment,
+    scaffold,
+    with_manifest_keys,
+    write_files,
+)
 from tests.support.public_folders import PUBLIC_FOLDERS
 
 from openenv.auto import EnvironmentPackage
@@ -48,7 +54,15 @@ def names(package: EnvironmentPackage) -> list[str]:
 def test_a_scaffold_is_described_by_its_manifest(tmp_path: Path) -> None:
     package = described(scaffold(tmp_path, "my_env"))
     assert (package.name, package.module, package.version) == ("my_env", "my_env", "0.1.0")
+    assert package.description == "Says back each message."
+    assert names(package) == ["MyEnv", "MyAction", "MyObservation", "MyEnvironment"]
+
+
+def test_a_new_environment_is_described_without_keys_for_that(tmp_path: Path) -> None:
+    package = described(fresh_scaffold(tmp_path, "my_env"))
     assert package.description == "Walk to a goal on a field of five by five, in six steps."
+    keys = [line.partition(":")[0] for line in (package.folder / "openenv.yaml").read_text().splitlines()[1:]]
+    assert keys == ["spec_version", "name", "version", "type", "runtime", "app", "port", "player"]
     assert names(package) == ["MyEnv", "MyAction", "MyObservation", "MyEnvironment"]
 
 

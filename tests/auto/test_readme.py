@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openenv.auto.readme import Readme, read_readme, take_apart
+from openenv.auto.manifest import load_manifest
+from openenv.auto.readme import Readme, described_by_readme, read_readme, take_apart
 
 PAGE = """---
 title: Go
@@ -90,3 +91,23 @@ def test_a_hostile_readme_takes_no_time_beyond_its_length(text: str) -> None:
 def test_a_pipe_in_place_of_a_readme_is_none(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "README.md")
     assert read_readme(tmp_path) == Readme()
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("# Go\n\nSurround stones. More of it.\n", "Surround stones."),
+        ("---\ntitle: x\n---\n# Go\n\nUp to version 1.5\nof the game! Yes.", "Up to version 1.5 of the game!"),
+        ("# Go\n\nNo stop", "No stop"),
+        ("# Go\n\n| a | b |\n\n## More\n", ""),
+        ("x" * 300, "x" * 200),
+    ],
+)
+def test_the_first_sentence_describes_the_environment(tmp_path: Path, text: str, sentence: str) -> None:
+    assert described_by_readme(tmp_path) == ""
+    (tmp_path / "README.md").write_text(text)
+    assert described_by_readme(tmp_path) == sentence
+    (tmp_path / "openenv.yaml").write_text("name: go")
+    assert load_manifest(tmp_path).description == sentence
+    (tmp_path / "openenv.yaml").write_text("name: go\ndescription: Said here.")
+    assert load_manifest(tmp_path).description == "Said here."

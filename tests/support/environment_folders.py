@@ -8,15 +8,25 @@ from textwrap import dedent
 import yaml
 
 from openenv.auto.names import class_prefix
-from openenv.cli.commands.init import write_scaffold
+from openenv.cli.importers.kinds import EnvironmentKind
 
 _ECHO = Path(__file__).with_name("echo_scaffold")
+
+
+# What a manifest may say, and need not.
+_CLASSES = Template("""\
+description: Says back each message.
+action: ${prefix}Action
+observation: ${prefix}Observation
+environment: server.${name}_environment:${prefix}Environment
+client: client:${prefix}Env
+""")
 
 
 def fresh_scaffold(parent: Path, name: str) -> Path:
     """Make the folder that ``openenv init`` makes."""
     folder = parent / name
-    write_scaffold(name, folder)
+    EnvironmentKind().write(name, folder)
     return folder
 
 
@@ -30,6 +40,8 @@ def scaffold(parent: Path, name: str) -> Path:
     for path, said in (("README.md", "Say back each message.\n\n- **End**: never"), ("openenv.yaml", "Say it back.")):
         text = (folder / path).read_text()
         (folder / path).write_text(re.sub("Walk to a goal[^.]*[.]( Replace this[^.]*[.])?", said, text))
+    with (folder / "openenv.yaml").open("a") as manifest:
+        manifest.write(_CLASSES.substitute(values))
     return folder
 
 

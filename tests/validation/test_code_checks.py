@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.environment_folders import public_environment, scaffold, write_files
+from tests.support.environment_folders import public_environment, scaffold, with_manifest_keys, write_files
 
 from openenv.validation import CheckResult, read_source
 from openenv.validation.code_checks import CODE_CHECKS
@@ -45,8 +45,6 @@ FAULTS = [
     ("classes", "openenv.yaml", "server.app:app", "server.app:application", "fail", "`app: server.app:application`"),
     ("classes", "openenv.yaml", "action: MyAction", "action: TheirAction", "fail", "`action: TheirAction` names"),
     ("classes", "openenv.yaml", "action: MyAction", "action: player:make_player", "fail", "is no class"),
-    ("classes", "openenv.yaml", "client: ", "remark: ", "warn", "`client` is missing"),
-    ("classes", "openenv.yaml", "environment: ", "remark: ", "warn", "`environment` is missing"),
     ("classes", "models.py", "class MyAction(Action)", "class MyAction", "fail", "MyAction does not extend Action"),
     ("classes", ENVIRONMENT, "(Environment[", "(dict[", "fail", "MyEnvironment does not extend Environment"),
     ("models", "models.py", 'Field(description="The text to echo")', "'x'", "warn", "MyAction.message has no desc"),
@@ -108,6 +106,17 @@ def test_bases_of_the_adapters_are_known(tmp_path: Path) -> None:
         for check in CODE_CHECKS
         if result(folder, check.id).status != "pass"
     } == {}
+
+
+@pytest.mark.parametrize("kept", ["MyAction", "Literal[1] | MyAction"])
+def test_models_that_the_manifest_does_not_name_are_those_of_the_environment(tmp_path: Path, kept: str) -> None:
+    folder = changed(tmp_path, "models.py", 'Field(description="The text to echo")', "'x'")
+    with_manifest_keys(folder, action=None, observation=None, environment=None, client=None)
+    environment = folder / ENVIRONMENT
+    text = environment.read_text().replace("[MyAction,", f"[{kept},")
+    environment.write_text(text.replace("import State\n", "import State\nfrom typing import Literal\n"))
+    assert [each for each in result(folder, "models").evidence if "MyAction.message has no desc" in each]
+    assert result(folder, "classes").status == "pass"
 
 
 def test_a_base_of_another_package_is_doubted_not_refused(tmp_path: Path) -> None:

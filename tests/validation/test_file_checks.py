@@ -49,7 +49,6 @@ SHORT_README = "---\ntitle: x\nsdk: docker\napp_port: 8000\n---\nTODO\n"
 
 FAULTS: list[tuple[str, Change, str, str]] = [
     ("manifest", replaced("openenv.yaml", "port: 8000", "port: 0"), "fail", "`port` is 0"),
-    ("manifest", replaced("openenv.yaml", "description:", "remark:"), "warn", "`description` is missing"),
     ("manifest", replaced("openenv.yaml", 'version: "0.1.0"', "x: 1"), "warn", "`version` is missing"),
     ("files", removed("client.py"), "fail", "client.py is missing"),
     ("readme", removed("README.md"), "fail", "README.md is missing"),

@@ -40,4 +40,5 @@ class CodeFeedbackReward(Rubric):
 
     def forward(self, action: CodeAction, observation: CodeObservation) -> float:
         """Add up the parts."""
-        return float(self.gained(action, observation) - 0.5 * self.broken(action, observation))
+        weights = self.component_weights()
+        return float(sum(weights[name] * part(action, observation) for name, part in self.named_children()))

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
+from openenv.auto.readme import described_by_readme
 from openenv.core.documents import read_yaml
 from openenv.core.exceptions import ConfigurationError
 
@@ -37,7 +38,7 @@ class Manifest(BaseModel):
     runtime: str = Field(default="fastapi", description="what serves it: fastapi")
     app: ModuleAttribute = Field(default="server.app:app", description="the application, as in server.app:app")
     port: int = Field(default=8000, ge=1, le=65535, description="the server's port in a container, 1 to 65535")
-    description: str = Field(default="", description="one sentence for people")
+    description: str = Field(default="", description="one sentence for people; by default the first one of the README")
     action: ClassReference | None = Field(default=None, description="the action's class, as in models:MyAction")
     observation: ClassReference | None = Field(
         default=None, description="the observation's class, as in models:MyObservation"
@@ -86,7 +87,7 @@ def load_manifest(folder: Path) -> Manifest:
     if odd_keys:
         raise ConfigurationError(f"{file}: a key must be a name, but got {odd_keys[0]!r}; put it in quotes.")
     try:
-        return Manifest.model_validate(content)
+        return Manifest.model_validate({"description": described_by_readme(folder), **content})
     except ValidationError as error:
         raise ConfigurationError("\n".join(f"{file}: {fault}" for fault in _faults(error))) from error
 

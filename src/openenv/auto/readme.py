@@ -11,6 +11,8 @@ _HEADING = re.compile(r"^#{1,6} +(.*)$")
 _FENCE = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _BULLET = re.compile(r"^[-*] \*\*(.+?)\*\*:? *(.*)$")
 _MOST_BYTES = 1024 * 1024
+_SENTENCE = re.compile(r"[^.!?]*(?:[.!?](?!\s|$)[^.!?]*)*[.!?]")
+_LONGEST_SENTENCE = 200
 _NO_TEXT = ("#", "|", "`", "<", "!", "- ", "* ", "1.")
 
 
@@ -38,6 +40,13 @@ def read_readme(folder: Path) -> Readme:
         return Readme()
     with open_regular(file) as stream:
         return take_apart(stream.read(_MOST_BYTES).decode(errors="replace"))
+
+
+def described_by_readme(folder: Path) -> str:
+    """Return the first sentence of a folder's README; empty where there is none."""
+    summary = read_readme(folder).summary
+    sentence = _SENTENCE.match(summary)
+    return (sentence[0] if sentence else summary)[:_LONGEST_SENTENCE].strip()
 
 
 def take_apart(text: str) -> Readme:

@@ -68,6 +68,7 @@ def common_values(name: str) -> dict[str, str]:
         "prefix": class_prefix(name),
         "title": name.replace("_", " ").strip().title(),
         "image": name.replace("_", "-"),
+        "manifest_player": "player: player:make_player",
         "project_wheel": "",
         "sources": "",
         **requirement_values([f"openenv-core>={__version__}"]),

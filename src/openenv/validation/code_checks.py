@@ -41,9 +41,6 @@ def check_classes(source: Source) -> Iterator[Finding]:
         reference: str | None = getattr(seen_here, key)
         if reference is not None:
             yield from _reference_findings(names, key, reference)
-    for key in ("environment",) if offers_only_tools(source) else ("environment", "client"):
-        if getattr(source.manifest, key) is None:
-            yield warn(f"`{key}` is missing in openenv.yaml.", "Name the class; without it, it is found by looking.")
 
 
 def _reference_findings(names: Names, key: str, reference: str) -> Iterator[Finding]:
@@ -90,8 +87,7 @@ def check_models(source: Source) -> Iterator[Finding]:
     if not isinstance(source.manifest, Manifest):
         return
     names = Names(source)
-    for reference in filter(None, (source.manifest.action, source.manifest.observation)):
-        found = find_reference(names, reference)
+    for found in _models(source, source.manifest, names):
         if isinstance(found, Definition) and isinstance(found.node, ast.ClassDef):
             for cls in names.ancestors(found):
                 yield from _undescribed(cls)
@@ -129,6 +125,15 @@ def _classes(source: Source) -> list[Definition]:
         for node in tree.body
         if isinstance(node, ast.ClassDef)
     ]
+
+
+def _models(source: Source, manifest: Manifest, names: Names) -> list[Definition | External | None]:
+    """Return the classes of actions and observations that the manifest names, else the environment's first two."""
+    named = [reference for reference in (manifest.action, manifest.observation) if reference is not None]
+    if named:
+        return [find_reference(names, reference) for reference in named]
+    parameters = [names.parameters(cls)[:2] for cls in environment_classes(source, names)]
+    return [model for of_class in parameters for members in of_class for model in members]
 
 
 def _undescribed(cls: Definition | External) -> Iterator[Finding]:

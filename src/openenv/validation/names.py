@@ -80,6 +80,16 @@ class Names:
         assert isinstance(cls.node, ast.ClassDef)
         return [self._expression(cls.path, base) for base in cls.node.bases]
 
+    def parameters(self, cls: Definition) -> list[list[Meaning]]:
+        """Say what the parameters of a class's bases stand for, of a union each member."""
+        assert isinstance(cls.node, ast.ClassDef)
+        slices = [base.slice for base in cls.node.bases if isinstance(base, ast.Subscript)]
+        given = [each for part in slices for each in (part.elts if isinstance(part, ast.Tuple) else [part])]
+        return [
+            [self._expression(cls.path, node) for node in ast.walk(each) if isinstance(node, ast.Name)]
+            for each in given
+        ]
+
     def ancestors(self, cls: Definition) -> Iterator[Definition | External]:
         """Yield a class and everything that it extends, as far as the package and ``openenv.adapters`` say."""
         waiting: list[Meaning] = [cls]

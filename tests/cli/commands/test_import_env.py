@@ -15,6 +15,7 @@ from tests.support.forked import ForkedProgram, run_forked
 from typer.testing import CliRunner
 
 from openenv import __version__
+from openenv.auto.manifest import load_manifest
 from openenv.cli.__main__ import app
 from openenv.core import MCPToolClient, StepResult
 from openenv.core.env_server.mcp_types import CallToolAction
@@ -100,7 +101,7 @@ class TestOrs:
     @pytest.mark.level("files")
     def test_the_folder_is_thin_and_valid(self, folder: Path) -> None:
         assert not [file for file in folder.rglob("*") if file.is_file() and "hello" in file.read_text()]
-        assert yaml.safe_load((folder / "openenv.yaml").read_text())["description"] == "Tell the word of the task."
+        assert load_manifest(folder).description == "Tell the word of the task."
         requirements = (folder / "server" / "requirements.txt").read_text().splitlines()[1:]
         assert requirements == [f"openenv-core[ors]>={__version__}", "openreward>=0.1.167", "pydantic"]
         assert not_passed(folder) == []
@@ -157,7 +158,7 @@ class TestVerifiers:
     @pytest.mark.level("files")
     def test_the_folder_is_thin_valid_and_depends_on_the_project(self, folder: Path) -> None:
         assert not [file for file in folder.rglob("*") if file.is_file() and "brief" in file.read_text()]
-        assert yaml.safe_load((folder / "openenv.yaml").read_text())["description"] == "Sums of two numbers."
+        assert load_manifest(folder).description == "Sums of two numbers."
         assert '"sums" = { path = "../../sums", editable = true }' in (folder / "pyproject.toml").read_text()
         assert (folder / "server" / "requirements.txt").read_text().splitlines()[2:] == ["sums"]
         assert not_passed(folder) == []

@@ -145,6 +145,34 @@ def test_what_is_there_is_left_alone(openenv_here: Any, tmp_path: Path) -> None:
     assert (tmp_path / "your_env").read_text() == "a file"
 
 
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [
+        (["--tools"], "from openenv import Environment, Observation, ToolResult, tool"),
+        (["--tasks", "rows.jsonl"], "TASKS = read_tasks(FILE, check_task)"),
+        (["--wrap", "gymnasium:CartPole-v1"], 'environment_class("CartPole-v1")'),
+    ],
+)
+def test_options_choose_the_kind(openenv_here: Any, tmp_path: Path, options: list[str], kind: str) -> None:
+    (tmp_path / "rows.jsonl").write_text('{"question": "1 + 1?", "answer": "2"}')
+    made = openenv_here("init", "my_env", *options)
+    assert (made.returncode, made.stderr) == (0, "")
+    assert kind in (tmp_path / "my_env" / "server" / "my_env_environment.py").read_text()
+
+
+def test_a_kind_that_can_not_be_made_leaves_no_folder(openenv_here: Any, tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text("{}")
+    for options, status, said in (
+        (["--tools", "--tasks", "rows.jsonl"], 1, "--tools and --tasks make different environments"),
+        (["--tasks", "rows.jsonl"], 1, "no column for the question"),
+        (["--tasks", "none.jsonl"], 2, "none.jsonl"),
+        (["--wrap", "gymnasium:None-v0"], 1, "Gymnasium has no environment"),
+    ):
+        ended = openenv_here("init", "my_env", *options)
+        assert (ended.returncode, said in ended.stderr) == (status, True), ended.stderr
+    assert not (tmp_path / "my_env").exists()
+
+
 def test_a_failure_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(self: Path, *_: Any, **__: Any) -> int:
         raise OSError(28, "No space left on device")

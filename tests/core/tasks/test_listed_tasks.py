@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from openenv.core.exceptions import ConfigurationError, InvalidRequestError, TaskNotFoundError
 from openenv.core.tasks import Task, TaskListing, TaskRef, read_tasks
+from openenv.core.tasks.listed_tasks import read_resets
 
 JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda inner: st.lists(inner, max_size=3))
 TASK = st.dictionaries(st.text(), JSON, max_size=3).map(lambda task: {**task, "prompt": str(task)})
@@ -58,6 +59,19 @@ class TestFiles:
         path = written(tmp_path, "tasks.json", '{"easy": [{"prompt": "a"}], "hard": []}')
         assert read_tasks(path, any_task) == {"easy": [{"prompt": "a"}], "hard": []}
 
+    @pytest.mark.parametrize("name", ["t.jsonl", "t.json", "t.parquet"])
+    def test_a_column_names_the_split(self, tmp_path: Path, name: str) -> None:
+        rows = [{"prompt": "a", "split": "test"}, {"prompt": "b", "split": None}, {"prompt": "c", "split": "test"}]
+        path = tmp_path / name
+        if path.suffix == ".parquet":
+            pq.write_table(pa.Table.from_pylist(rows), path)
+        else:
+            path.write_text("\n".join(map(json.dumps, rows)) if path.suffix == ".jsonl" else json.dumps(rows))
+        splits = read_tasks(path, with_a_prompt)
+        assert splits == {"test": [{"prompt": "a"}, {"prompt": "c"}], "train": [{"prompt": "b"}]}
+        assert list(splits) == ["test", "train"]
+        assert read_resets(path) == rows
+
     def test_parquet(self, tmp_path: Path) -> None:
         path = tmp_path / "tasks.parquet"
         pq.write_table(pa.Table.from_pylist([ROW]), path)
@@ -69,6 +83,7 @@ class TestFiles:
             ("t.jsonl", '{"prompt": "a"}\n\n{"prompt"', "expected a task as JSON in line 3"),
             ("t.jsonl", '{"prompt": "a"}\n["b"]', r"train\[1\]: .*; a task is an object; got \['b'\]"),
             ("t.jsonl", '{"question": "a"}', r"train\[0\]: .*; it has no prompt; got"),
+            ("t.jsonl", '{"prompt": "a", "split": 3}', r"jsonl\[0\]: expected a name as its split, got 3"),
             ("t.json", "7", r"train: expected a list of tasks, got 7"),
             ("t.json", '{"train": {"prompt": "a"}}', "expected a list of tasks, got {'prompt': 'a'}"),
             ("t.json", '{"test": [{"prompt": ""}, "b"]}', r"test\[1\]: .*a task is an object"),

@@ -44,6 +44,9 @@ class GymnasiumEnvironment(Environment[ActT, ObsT, State], Generic[ActT, ObsT]):
     arguments: ClassVar[dict[str, Any]]
     """What ``gymnasium.make`` is given beside the id."""
 
+    module: ClassVar[str]
+    """Module of the class of Gymnasium's environment."""
+
     description: ClassVar[str]
     """What the environment is, in its author's words."""
 

@@ -122,6 +122,7 @@ def _classes(
         "__doc__": about or f"Gymnasium's {spec.id}.",
         "id": spec.id,
         "arguments": arguments,
+        "module": type(env.unwrapped).__module__,
         "description": about or f"Gymnasium's {spec.id}",
         "action_codec": codec_for_space(env.action_space),
         "observation_codec": codec_for_space(env.observation_space),

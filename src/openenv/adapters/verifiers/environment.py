@@ -171,7 +171,7 @@ class VerifiersEnvironment(TaskListing, Environment[CallToolAction, VerifiersObs
             submission = _Submission.model_validate(action.arguments)
         except ValidationError as error:
             return _refused(action, ToolErrorType.INVALID_ARGS, str(error))
-        reward = await self._apply_rubric_async(submission.as_messages(), self._rollout)  # type: ignore[arg-type]
+        reward = await self._apply_rubric_async(submission.as_messages(), self._rollout)
         self._rollout = None  # not before: where the rubric fails, the answer may be submitted once more
         return VerifiersObservation(tool_name=_SUBMIT, result="The answer was scored.", reward=reward, done=True)
 

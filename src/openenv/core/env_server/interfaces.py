@@ -232,14 +232,17 @@ class Environment(ABC, TypedEnvironment[ActT, ObsT, StateT]):
     def _apply_transform(self, observation: ObsT) -> ObsT:
         return observation if self.transform is None else cast("ObsT", self.transform(observation))
 
-    def _apply_rubric(self, action: ActT, observation: ObsT) -> float:
-        """Return the rubric's score; 0 without a rubric. That of an ``async`` rubric is waited for, in a thread."""
+    def _apply_rubric(self, action: Any, observation: Any) -> float:
+        """Return the rubric's score of what it is given, most often an action and its observation; 0 without a rubric.
+
+        The score of an ``async`` rubric is waited for, in a thread.
+        """
         if self.rubric is None:
             return 0.0
         score = self.rubric(action, observation)
         return score if type(score) is float else float(_waited_for(score))
 
-    async def _apply_rubric_async(self, action: ActT, observation: ObsT) -> float:
+    async def _apply_rubric_async(self, action: Any, observation: Any) -> float:
         """Return the rubric's score, from async code."""
         if self.rubric is None:
             return 0.0

@@ -14,6 +14,7 @@ from openenv.core.documents import MAX_JSON_BYTES, check_json_size, read_lines, 
 from openenv.core.exceptions import ConfigurationError, InvalidRequestError, TaskNotFoundError
 
 DEFAULT_SPLIT = "train"
+_SPLIT = "split"
 
 Task = Mapping[str, Any]
 Splits = Mapping[str, Sequence[Task]]
@@ -103,23 +104,64 @@ def read_tasks(path: Path, check: Callable[[Task], object]) -> Splits:
 
     Args:
         path: A ``.jsonl`` file with a task in each line, a ``.parquet`` file, or a ``.json`` file with a list of tasks
-            or with an object that has a list for each split. A task is an object.
+            or with an object that has a list for each split. A task is an object. In a list, a task's ``split`` names
+            its split, and is no part of what is returned.
         check: Raises a ``ValueError`` for an object that is no task of this environment.
 
     Returns:
-        The tasks; those without a named split are of the split ``train``.
+        The tasks; those without a named split are of the split ``train``. Splits are in the order of their first tasks.
 
     Raises:
         ConfigurationError: It is not as it must be, or is not there.
     """
-    try:
-        found = _parquet(path) if path.suffix == ".parquet" else _json(path)
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(f"The tasks can't be read from {path}: {error}") from error
-    splits = found if isinstance(found, dict) else {DEFAULT_SPLIT: found}
+    found = _read(path)
+    splits = _by_split(path, found) if isinstance(found, list) else _named(found)
     for split, tasks in splits.items():
         _check(f"{path}, {split}", tasks, check)
     return splits
+
+
+def read_resets(path: Path) -> list[dict[str, Any]]:
+    """Read a file in which each task is what ``reset`` is passed, with its ``split`` if it has one.
+
+    Args:
+        path: As for ``read_tasks``.
+
+    Returns:
+        The tasks in the order of the file.
+
+    Raises:
+        ConfigurationError: It is not as it must be, or is not there.
+    """
+    splits = _named(_read(path))
+    for split, tasks in splits.items():
+        _check(f"{path}, {split}", tasks, dict)
+    return [dict(task) for tasks in splits.values() for task in tasks]
+
+
+def _read(path: Path) -> Any:
+    try:
+        return _parquet(path) if path.suffix == ".parquet" else _json(path)
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"The tasks can't be read from {path}: {error}") from error
+
+
+def _named(found: Any) -> dict[str, Any]:
+    return found if isinstance(found, dict) else {DEFAULT_SPLIT: found}
+
+
+def _by_split(path: Path, rows: list[Any]) -> dict[str, list[Any]]:
+    """Group rows by their column ``split``, which the tasks then lack."""
+    splits: dict[str, list[Any]] = {}
+    for number, row in enumerate(rows):
+        split, task = None, row
+        if isinstance(row, dict):
+            task = {column: value for column, value in row.items() if column != _SPLIT}
+            split = row.get(_SPLIT)
+        if not (split is None or isinstance(split, str)):
+            raise ConfigurationError(f"{path}[{number}]: expected a name as its split, got {split!r:.100}.")
+        splits.setdefault(split or DEFAULT_SPLIT, []).append(task)
+    return splits or {DEFAULT_SPLIT: []}
 
 
 def _json(path: Path) -> Any:

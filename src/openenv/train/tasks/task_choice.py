@@ -6,7 +6,7 @@ from typing import Any
 
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.sync_client import SyncEnvClient
-from openenv.core.tasks import read_tasks
+from openenv.core.tasks.listed_tasks import read_resets
 from openenv.train.tasks.task_rows import task_rows
 
 __all__ = ["NumberedTask", "check_number", "named_tasks"]
@@ -45,12 +45,7 @@ def named_tasks(name: str, client: Client, num_tasks: int | None = None) -> list
         OpenEnvError: The environment has no such split, or no tasks.
     """
     path = Path(name)
-    if path.suffix in TASK_FILES:
-        # Read each time: such a file may change between evaluations.
-        splits = read_tasks.__wrapped__(path.resolve(), dict)
-        tasks = [dict(task) for split in splits.values() for task in split]
-    else:
-        tasks = task_rows(client, name)
+    tasks = read_resets(path.resolve()) if path.suffix in TASK_FILES else task_rows(client, name)
     if not tasks:
         raise ConfigurationError(f"Expected at least one task in {name}, found none.")
     if num_tasks is not None and num_tasks > len(tasks):
