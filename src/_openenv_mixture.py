@@ -32,5 +32,6 @@ def _warn() -> None:
     module.warn_of_mixture(Path(_FOLDER))
 
 
-if os.path.exists(os.path.join(_FOLDER, "auto", "_discovery.py")):  # noqa: PTH110, PTH118  # see openenv._mixture
+# Both packages have left a file there: what is looked for is the same as in openenv._mixture.
+if all(os.path.exists(os.path.join(_FOLDER, *path)) for path in (("auto", "_discovery.py"), ("_mixture.py",))):  # noqa: PTH110, PTH118
     sys.meta_path.insert(0, _Notice())
