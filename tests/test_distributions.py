@@ -46,7 +46,7 @@ def install(folder: Path, *requirements: str) -> Path:
 
 
 def said_by(python: Path, program: str) -> str:
-    finished = subprocess.run([python, "-c", program], capture_output=True, text=True)
+    finished = subprocess.run([python, "-I", "-c", program], capture_output=True, text=True)
     assert finished.returncode == 0, finished.stderr
     return finished.stderr + finished.stdout
 
@@ -92,6 +92,19 @@ def test_a_mixture_with_the_public_package_is_noticed_at_import(offline: Path, t
     python = install(tmp_path / "venv", "--no-deps", str(first))
     assert SENTENCE not in said_by(python, "import openenv")
     install(tmp_path / "venv", "--no-deps", str(second))
-    said = said_by(python, IMPORT_BOTH)
-    assert said.count(SENTENCE) == 1
-    assert "pip uninstall --yes openenv openenv-core" in said
+    for program in (IMPORT_BOTH, "import openenv", "from openenv.auto import _discovery"):
+        said = said_by(python, program)
+        assert said.count(SENTENCE) == 1, program
+        assert "pip uninstall --yes openenv openenv-core" in said
+    assert said_by(python, "import json") == ""
+
+
+def test_the_public_package_alone_is_not_spoken_of(offline: Path, tmp_path: Path) -> None:
+    theirs = make_wheel(
+        tmp_path / "public", "openenv", "0.10.0", modules={"openenv/__init__.py": "", "openenv/auto/_discovery.py": ""}
+    )
+    python = install(tmp_path / "venv", "--no-deps", str(theirs))
+    site = next((tmp_path / "venv").glob("lib/python*/site-packages"))
+    for name in ("_openenv_mixture.py", "openenv_mixture.pth"):  # as an editable install of this one leaves them
+        (site / name).write_bytes((ROOT / "src" / name).read_bytes())
+    assert said_by(python, "import openenv") == ""

@@ -4,6 +4,7 @@ Both packages are called ``openenv``; installed into one folder, each overwrites
 """
 
 import warnings
+from functools import cache
 from pathlib import Path
 
 FOREIGN_FILE = Path("auto", "_discovery.py")
@@ -21,7 +22,8 @@ def is_mixed(folder: Path) -> bool:
     return (folder / FOREIGN_FILE).exists()
 
 
+@cache
 def warn_of_mixture(folder: Path) -> None:
-    """Warn where the folder of the package ``openenv`` holds files of the public package too."""
+    """Warn once where the folder of the package ``openenv`` holds files of the public package too."""
     if is_mixed(folder):
         warnings.warn(MESSAGE.format(folder=folder), RuntimeWarning, stacklevel=2)

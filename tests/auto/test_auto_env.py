@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from tests.support.public_folders import PUBLIC_FOLDERS
+from tests.support.public_folders import PUBLIC_FOLDERS, diary_env
 from tests.support.servers import RunningServer
 
 import openenv
@@ -294,3 +294,15 @@ def test_one_with_the_package_s_old_name_too(tmp_path: Path) -> None:
     command = [sys.executable, "-c", OLD_NAMES, str(PUBLIC_FOLDERS["relic_env"](tmp_path))]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100)
     assert done.stdout == "RelicClient 1.0\n", done.stderr
+
+
+def test_a_client_that_extends_none_of_ours_speaks_to_its_server(tmp_path: Path) -> None:
+    folder = str(diary_env(tmp_path))
+    env: Any = AutoEnv.from_env(folder, wait_timeout=100)
+    assert type(env).__name__ == "DiaryEnv"
+    assert env.reset() == {"observation": {"page": 0}}
+    elsewhere: Any = AutoEnv.from_env(folder, base_url=env.base_url)
+    assert elsewhere.step({"text": "a"}) == {"observation": {"page": 1}}
+    made: Any = openenv.make(folder)
+    assert made.reset() == {"observation": {"page": 0}}
+    assert made.base_url != env.base_url

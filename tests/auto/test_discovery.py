@@ -17,13 +17,14 @@ class SitePackages:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def install(self, distribution: str, entry_points: dict[str, str] | None = None) -> None:
+    def install(self, distribution: str, entry_points: dict[str, str] | None = None, requires: str = "") -> None:
         """Write what an installer writes for a distribution."""
         lines = [f"{name} = {module}" for name, module in (entry_points or {}).items()]
         write_files(
             self.folder / f"{distribution.replace('-', '_')}-1.0.dist-info",
             {
-                "METADATA": f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n",
+                "METADATA": f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n"
+                + (f"Requires-Dist: {requires}\n" if requires else ""),
                 **({"entry_points.txt": "\n".join(["[openenv.environments]", *lines, ""])} if lines else {}),
             },
         )
@@ -89,6 +90,20 @@ def test_a_public_package_with_a_name_of_its_own_is_found_by_what_it_installed(s
     site.install("openenv-tally")
     write_files(site.folder / "openenv_tally-1.0.dist-info", {"top_level.txt": "no-module\ncounting_game\n"})
     assert find_environment("counting_game").folder == folder
+
+
+@pytest.mark.parametrize("distribution", ["tally-env", "tally_env", "Tally.Env"])
+def test_public_packages_without_the_prefix_are_found_by_what_they_require(
+    site: SitePackages, distribution: str
+) -> None:
+    folder = public_environment(site.folder, "tally_env")
+    (folder / "openenv.yaml").unlink()
+    site.install(distribution)
+    with pytest.raises(EnvironmentNotFoundError):
+        find_environment("tally")
+    site.install(distribution, requires="openenv-core[core]>=0.2.1")
+    assert find_environment("tally").folder == folder
+    assert "tally_env" in {package.module for package in list_environments()}
 
 
 def test_a_registered_package_is_not_listed_twice(site: SitePackages) -> None:

@@ -11,7 +11,7 @@ from tests.support.environment_folders import (
     with_manifest_keys,
     write_files,
 )
-from tests.support.public_folders import PUBLIC_FOLDERS
+from tests.support.public_folders import PUBLIC_FOLDERS, diary_env
 
 from openenv.auto import EnvironmentPackage
 from openenv.core.env_client import EnvClient
@@ -164,3 +164,41 @@ def test_an_application_may_be_named_with_or_without_a_manifest(tmp_path: Path) 
         EnvironmentPackage.from_app(folder, "server.app")
     with pytest.raises(ConfigurationError, match=r"There is no folder .*nowhere"):
         EnvironmentPackage.from_app(tmp_path / "nowhere", "server.app:app")
+
+
+def test_a_client_that_extends_none_of_ours_is_found_without_the_server(tmp_path: Path) -> None:
+    folder = diary_env(tmp_path)
+    write_files(folder, {"server/app.py": "import no_such_engine\n"})
+    assert described(folder).client_class().__name__ == "DiaryEnv"
+    assert described(folder).action_class().__name__ == "DiaryAction"
+
+
+@pytest.mark.parametrize(
+    "client",
+    [
+        "class Sender:\n    def __init__(self, base_url): ...\n    def reset(self): ...\n",  # has no step
+        "class Game:\n    def __init__(self, seed): ...\n    def reset(self): ...\n    def step(self, action): ...\n",
+        "from http.client import HTTPConnection\n",
+    ],
+)
+def test_what_is_not_used_like_a_client_is_none(tmp_path: Path, client: str) -> None:
+    folder = write_files(public_environment(tmp_path), {"client.py": client, "__init__.py": ""})
+    with pytest.raises(ConfigurationError, match="does not say"):
+        described(folder).client_class()
+
+
+def test_an_observation_of_tools_is_not_meant_where_there_is_another(tmp_path: Path) -> None:
+    folder = public_environment(tmp_path)
+    more = """
+        from openenv.core.env_server.mcp_types import CallToolObservation, ListToolsObservation
+
+        class TallyTools(ListToolsObservation):
+            error: str | None = None
+
+        class TallyCall(CallToolObservation):
+            error: str | None = None
+        """
+    models = (folder / "models.py").read_text()
+    write_files(folder, {"models.py": more})
+    (folder / "models.py").write_text((folder / "models.py").read_text() + models)
+    assert described(folder).observation_class().__name__ == "TallyObservation"

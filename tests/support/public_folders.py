@@ -523,6 +523,75 @@ def quiz_env(parent: Path) -> Path:
     return write_files(parent / "quiz_env", {**_surroundings("quiz_env", "Quiz"), **files})
 
 
+def diary_env(parent: Path) -> Path:
+    """Keeps a diary over HTTP routes of its own, without a WebSocket; its client extends nothing of OpenEnv."""
+    files = {
+        "__init__.py": "",
+        "models.py": """
+            from openenv.core.env_server.types import Action, Observation
+
+            class DiaryAction(Action):
+                text: str
+
+            class DiaryObservation(Observation):
+                page: int = 0
+            """,
+        "client.py": """
+            import json
+            from dataclasses import dataclass
+            from urllib.request import Request, urlopen
+
+            try:
+                from .models import DiaryAction
+            except ImportError:
+                from models import DiaryAction
+
+
+            @dataclass
+            class Chapter:
+                title: str
+
+
+            class DiaryEnv:
+                def __init__(self, base_url: str, timeout_s: float = 60.0):
+                    self.base_url = base_url
+                    self.timeout_s = timeout_s
+
+                def reset(self):
+                    return self._post("/reset", {})
+
+                def step(self, action):
+                    return self._post("/step", action)
+
+                def _post(self, path, body):
+                    data, headers = json.dumps(body).encode(), {"Content-Type": "application/json"}
+                    with urlopen(Request(self.base_url + path, data, headers), timeout=self.timeout_s) as answer:
+                        return json.load(answer)
+            """,
+        "server/app.py": """
+            from fastapi import FastAPI
+
+            app = FastAPI()
+            pages = []
+
+            @app.get("/health")
+            def health():
+                return {"status": "healthy"}
+
+            @app.post("/reset")
+            def reset():
+                pages.clear()
+                return {"observation": {"page": 0}}
+
+            @app.post("/step")
+            def step(action: dict):
+                pages.append(action["text"])
+                return {"observation": {"page": len(pages)}}
+            """,
+    }
+    return write_files(parent / "diary_env", {**_surroundings("diary_env", "Diary"), **files})
+
+
 PUBLIC_FOLDERS: dict[str, Callable[[Path], Path]] = {
     "dice_env": dice_env,
     "notes_env": notes_env,

@@ -160,3 +160,19 @@ def test_dotted_bases_and_classes_that_extend_themselves(names: Names) -> None:
     assert isinstance(own, Definition)
     assert External("pydantic.BaseModel") in list(names.ancestors(dotted))
     assert list(names.ancestors(own)) == [own]
+
+
+ALTERNATIVES = [
+    "try:\n    from core.env import Base\nexcept ImportError:\n    from openenv import Base\n",
+    "try:\n    from openenv import Base\nexcept ImportError:\n    from core.env import Base\n",
+    "if here:\n    from core.env import Base\nelse:\n    from openenv import Base\n",
+    "try:\n    from a import Base\nexcept ImportError:\n    try:\n        from b import Base\n"
+    "    except ImportError:\n        from openenv import Base\n",
+]
+
+
+@pytest.mark.parametrize("text", ALTERNATIVES)
+def test_of_alternative_imports_the_known_one_counts(tmp_path: Path, text: str) -> None:
+    write_files(tmp_path, {"openenv.yaml": "name: my_env"})
+    (tmp_path / "models.py").write_text(text)
+    assert Names(read_source(tmp_path)).find("models", "Base") == External("openenv.Base")

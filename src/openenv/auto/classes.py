@@ -32,7 +32,9 @@ class Package(Protocol):
     def import_module(self, name: str) -> ModuleType: ...  # noqa: D102
 
 
-def find_class(package: Package, base: type, key: str, modules: tuple[str, ...]) -> type[Any] | None:
+def find_class(
+    package: Package, base: type, key: str, modules: tuple[str, ...], second_choice: tuple[type, ...] = ()
+) -> type[Any] | None:
     """Return the class that a manifest's key names, else the only one of its kind.
 
     Args:
@@ -40,6 +42,7 @@ def find_class(package: Package, base: type, key: str, modules: tuple[str, ...])
         base: What the class must extend.
         key: The manifest's key for it.
         modules: Where to look, in this order, if the key is absent or names no module; ``""`` is the package itself.
+        second_choice: Bases of classes that count only where there is no other.
 
     Returns:
         The class, or ``None`` if the key is absent and no module has one.
@@ -49,7 +52,7 @@ def find_class(package: Package, base: type, key: str, modules: tuple[str, ...])
     """
     reference: str | None = getattr(package.manifest, key)
     if reference is None:
-        return _only_class(package, base, key, modules)
+        return _only_class(package, base, key, modules, second_choice)
     found = load_attribute(package, key, reference) if ":" in reference else _named(package, key, reference, modules)
     if key == "action":  # which may be a union
         found = action_model(found) or found
@@ -87,9 +90,12 @@ def _named(package: Package, key: str, name: str, modules: tuple[str, ...]) -> A
     raise _manifest_error(package, key, f"was looked for in {searched}; say where it is, as in module:{name}")
 
 
-def _only_class(package: Package, base: type, key: str, modules: tuple[str, ...]) -> type[Any] | None:
+def _only_class(
+    package: Package, base: type, key: str, modules: tuple[str, ...], second_choice: tuple[type, ...]
+) -> type[Any] | None:
     for module_name in _existing(package, modules):
         found = _own_classes(package, package.import_module(module_name), base)
+        found = [cls for cls in found if not issubclass(cls, second_choice)] or found
         if len(found) > 1:
             found = [cls for cls in found if cls.__name__ == _usual_name(package, base, key)] or found
         if len(found) > 1:

@@ -22,10 +22,13 @@ from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 
 ENTRY_POINT_GROUP = "openenv.environments"
 PUBLIC_PREFIX = "openenv-"
-"""Public environments register nothing; their distributions' names begin so."""
+"""Public environments register nothing; the names of most of their distributions begin so."""
 
-_PUBLIC_METADATA = re.compile(r"openenv[-_.].+\.(dist|egg)-info", re.IGNORECASE)
-"""What the folder is called in which an installer writes down what it knows of such a distribution."""
+_PUBLIC_METADATA = re.compile(r"(openenv[-_.].+|.+[-_.]env(-\d.*)?)\.(dist|egg)-info", re.IGNORECASE)
+"""What the folder is called in which an installer writes down what it knows of such a distribution, or of one whose
+name ends in ``_env``."""
+
+_REQUIRES_OPENENV = re.compile(r"openenv(-core)?\b", re.IGNORECASE)
 
 DEEPEST = 3
 """Levels of folders that ``list_folders`` looks into."""
@@ -179,8 +182,8 @@ def _registrations() -> list[Registration]:
 
 
 def _public_registrations() -> Iterator[Registration]:
-    """Environments made for the public OpenEnv, whose distributions' names begin alike."""
-    for distribution in _public_distributions():
+    """Environments made for the public OpenEnv, whose distributions' names begin or end alike."""
+    for distribution in filter(_is_public, _public_distributions()):
         module = next((name for name in _modules_of(distribution) if _is_environment(name)), None)
         if module is not None:
             yield Registration(module, module, is_manifest_needed=False)
@@ -193,6 +196,12 @@ def _public_distributions() -> Iterator[Distribution]:
             for found in Path(place).iterdir():
                 if _PUBLIC_METADATA.fullmatch(found.name):
                     yield Distribution.at(found)
+
+
+def _is_public(distribution: Distribution) -> bool:
+    """Return whether a distribution says that it is for OpenEnv, by its name or by what it requires."""
+    is_named_so = distribution.name.lower().startswith(PUBLIC_PREFIX[:-1])
+    return is_named_so or any(map(_REQUIRES_OPENENV.match, distribution.requires or ()))
 
 
 def _modules_of(distribution: Distribution) -> Iterator[str]:

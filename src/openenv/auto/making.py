@@ -11,6 +11,7 @@ from openenv.auto.in_process import InProcessProvider
 from openenv.auto.names import check_no_image, is_adapted, is_url
 from openenv.auto.package import EnvironmentPackage, made_client_class
 from openenv.auto.serving import app_for
+from openenv.core.client.launch import make_client
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server.execution.introspection import EnvironmentFactory
 from openenv.core.env_server.settings import SETTINGS
@@ -106,7 +107,11 @@ def make(
         return GenericEnvClient(provider=provider, **client_kwargs)
     package = find_environment(target)
     provider = LocalProcessProvider(package.target, max_sessions=max_sessions, env_vars=env_vars, venv=venv)
-    return package.client_class()(provider=provider, **client_kwargs)
+    own_class: type[Any] = package.client_class()
+    if not issubclass(own_class, EnvClient):
+        return make_client(own_class, provider, provider.launch(), client_kwargs)
+    client: EnvClient[Any, Any, Any] = own_class(provider=provider, **client_kwargs)
+    return client
 
 
 def in_process_provider(

@@ -1,6 +1,7 @@
 """An environment's package: its folder, its manifest, and the classes in it."""
 
 import ast
+import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
-from openenv.auto.classes import find_class, load_attribute, only_environment
+from openenv.auto.classes import find_class, load_attribute, only_environment, own_classes
 from openenv.auto.importing import bare_names, import_file, import_from_folder, module_path
 from openenv.auto.manifest import MANIFEST_FILE, Manifest, load_manifest
 from openenv.auto.serving import app_for
 from openenv.core.documents import read_text
 from openenv.core.env_server.interfaces import Environment
-from openenv.core.env_server.mcp_types import CallToolAction
+from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation, ListToolsObservation
 from openenv.core.env_server.types import Action, Observation
 from openenv.core.environment_types import environment_types
 from openenv.core.exceptions import ConfigurationError
@@ -120,15 +121,16 @@ class EnvironmentPackage:
     def client_class(self) -> "type[EnvClient[Any, Any, Any]]":
         """Return the package's client; where it has none, one for tools, or one made for its environment's class.
 
+        A client of the package's own that extends nothing of ours, as for a server that speaks HTTP only, counts too.
+
         Raises:
             ConfigurationError: Several classes could be it, or the one that the manifest names is not there.
         """
         from openenv.core.env_client import EnvClient  # a server needs no client
 
         found = find_class(self, EnvClient, "client", ("client", ""))
-        if found is not None:
-            return found
-        return made_client_class(self.environment_class())
+        found = found or self._foreign_client_class()
+        return made_client_class(self.environment_class()) if found is None else found
 
     def action_class(self) -> type[BaseModel]:
         """Return the class of the actions.
@@ -145,14 +147,22 @@ class EnvironmentPackage:
         return environment_types(self.environment_class()).action if found is None else found
 
     def observation_class(self) -> type[BaseModel]:
-        """Return the class of the observations.
+        """Return the class of the observations; of several, the one that is not only of tools.
 
         Raises:
             ConfigurationError: Several classes could be it, or none.
         """
         base = BaseModel if self.manifest.observation else Observation
-        found = find_class(self, base, "observation", ("models", "client", ""))
+        tools = (ListToolsObservation, CallToolObservation)
+        found = find_class(self, base, "observation", ("models", "client", ""), second_choice=tools)
         return environment_types(self.environment_class()).observation if found is None else found
+
+    def _foreign_client_class(self) -> type[Any] | None:
+        """Return the only class in the client's module that is used like a client: by an address, reset and step."""
+        if not (self.folder / "client.py").is_file():
+            return None
+        found = [cls for cls in own_classes(self.import_module("client"), object) if _is_used_like_a_client(cls)]
+        return found[0] if len(found) == 1 else None
 
     def _union_of_actions(self, several: ConfigurationError) -> type[BaseModel]:
         """Return the class that the environment takes where there are several: it may be a union of them."""
@@ -240,6 +250,12 @@ def made_client_class(environment: type[Environment[Any, Any, Any]]) -> "type[En
 
     of_tools = environment_types(environment).action is CallToolAction
     return MCPToolClient if of_tools else client_for(environment)
+
+
+def _is_used_like_a_client(cls: type[Any]) -> bool:
+    """Return whether a class is made with a server's address, and has the methods that play an episode."""
+    has_methods = all(inspect.isfunction(inspect.getattr_static(cls, name, None)) for name in ("reset", "step"))
+    return has_methods and "base_url" in inspect.signature(cls).parameters
 
 
 def _may_define_environment(file: Path) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from openenv.auto.manifest import Manifest
 from openenv.validation.findings import Check, Finding, fail, warn
-from openenv.validation.names import Definition, External, Names
+from openenv.validation.names import OUR_PACKAGES, Definition, External, Names
 from openenv.validation.source import Source
 
 # The bases that make a class what a manifest's key says it is, the usual one first.
@@ -16,7 +16,6 @@ BASES = {
     "environment": ("Environment", "MCPEnvironment"),
     "client": ("EnvClient", "TypedEnvClient", "ToolClient", "GenericEnvClient", "MCPToolClient", "MCPClientBase"),
 }
-OUR_PACKAGES = ("openenv", "openenv_core", "pydantic")
 NEUTRAL_PACKAGES = ("abc", "typing", "typing_extensions", "enum")
 _MODELS = frozenset({"BaseModel", "Action", "Observation", "State"})
 MODEL_MODULES = ("models", "client", "")
@@ -78,7 +77,7 @@ def _kind_findings(names: Names, key: str, reference: str, found: Definition) ->
 
 
 def _extends(base: Definition | External, key: str) -> bool:
-    return isinstance(base, External) and base.dotted.partition(".")[0] in OUR_PACKAGES and base.name in BASES[key]
+    return isinstance(base, External) and base.is_ours and base.name in BASES[key]
 
 
 def check_models(source: Source) -> Iterator[Finding]:

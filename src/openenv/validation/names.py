@@ -9,6 +9,7 @@ from posixpath import dirname, join, normpath, relpath
 from openenv.validation.source import Source
 
 MAX_HOPS = 20
+OUR_PACKAGES = ("openenv", "openenv_core", "pydantic")
 # Bases of environments that OpenEnv itself brings, which are read like the package's own.
 _ADAPTERS = "openenv/adapters/"
 _SOURCES = Path(__file__).parents[2].as_posix()
@@ -42,6 +43,11 @@ class External:
     def name(self) -> str:
         """The last part of the dotted name."""
         return self.dotted.rpartition(".")[2]
+
+    @property
+    def is_ours(self) -> bool:
+        """Say whether it comes from OpenEnv, or from pydantic, whose models count as actions."""
+        return self.dotted.partition(".")[0] in OUR_PACKAGES
 
 
 Meaning = Definition | External | None
@@ -104,19 +110,22 @@ class Names:
                 waiting += self.bases(each)
 
     def _find_in(self, path: str, name: str, hops: int) -> Meaning:
+        """Say what a name in a file stands for; of alternatives, as in a ``try``, the first that is known here."""
+        found = list(self._meanings(path, name, hops))
+        known = (each for each in found if isinstance(each, Definition) or (each and each.is_ours))
+        return next(known, found[0] if found else None)
+
+    def _meanings(self, path: str, name: str, hops: int) -> Iterator[Meaning]:
         tree = self._source.tree(path)
         if tree is None or hops == 0:
-            return None
+            return
         for node in statements(tree):
-            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
-                return Definition(path, node)
-            if isinstance(node, ast.Assign | ast.AnnAssign) and name in _targets(node):
-                return Definition(path, node)
-            if isinstance(node, ast.ImportFrom):
+            if _defines(node, name):
+                yield Definition(path, node)
+            elif isinstance(node, ast.ImportFrom):
                 for alias in node.names:
                     if (alias.asname or alias.name) == name:
-                        return self._imported(path, node, alias.name, hops)
-        return None
+                        yield self._imported(path, node, alias.name, hops)
 
     def _imported(self, path: str, node: ast.ImportFrom, name: str, hops: int) -> Meaning:
         module = self._own_module(path, node)
@@ -184,6 +193,12 @@ def statements(tree: ast.Module) -> Iterator[ast.stmt]:
         elif isinstance(node, ast.Try):
             handlers = [statement for handler in node.handlers for statement in handler.body]
             waiting = [*node.body, *handlers, *node.orelse, *node.finalbody, *waiting]
+
+
+def _defines(node: ast.stmt, name: str) -> bool:
+    if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        return node.name == name
+    return isinstance(node, ast.Assign | ast.AnnAssign) and name in _targets(node)
 
 
 def _targets(node: ast.Assign | ast.AnnAssign) -> list[str]:

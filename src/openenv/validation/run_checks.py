@@ -17,13 +17,19 @@ from openenv.auto.readme import read_readme
 from openenv.core.client.blocking import wait_for
 from openenv.core.client.mcp import fetch_tools
 from openenv.core.client_types import StepResult
-from openenv.core.exceptions import OpenEnvError, ProviderError, ServerCapacityError
+from openenv.core.exceptions import (
+    ConfigurationError,
+    ConnectionFailedError,
+    OpenEnvError,
+    ProviderError,
+    ServerCapacityError,
+)
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.providers.base import RuntimeProvider
 from openenv.core.providers.local_process import LocalProcessProvider
 from openenv.core.schema.json_models import read_model
 from openenv.core.schema.reader import constants, members
-from openenv.core.wire.mcp_types import CallToolObservation
+from openenv.core.wire.mcp_types import CallToolObservation, ListToolsObservation
 from openenv.validation.findings import Check, Finding, fail, warn
 from openenv.validation.report import CheckResult, run_check
 from openenv.validation.trials import (
@@ -42,12 +48,14 @@ from openenv.validation.trials import (
     where,
     within,
 )
+from openenv.validation.url_checks import ServerRoutes
 
 LEVEL = "runtime"
 _MEND = "Mend what it says; `openenv play` meets the same."
 _PLAYER = "Let make_player return a function from an observation to an action, as the one that `openenv init` writes."
 _REPEAT = "Draw all that is random from the seed, and let nothing depend on the clock, an id, or the order of a set."
 _CAPACITY_WAIT_S = 10.0
+_OK = 200
 
 
 class Running:
@@ -62,6 +70,7 @@ class Running:
         limits: As above.
         client: A client that speaks dicts; its first use starts the first server.
         trials: What was played on the first server.
+        has_sessions: Whether sessions can be opened over a WebSocket.
         is_repeatable: Whether the same actions came to the same in a second process; set by the check of that.
         prefix: The folder, as errors name it before a file of it.
     """
@@ -70,6 +79,7 @@ class Running:
         self.package = package
         self.limits = limits
         self.trials: list[Trial] = []
+        self.has_sessions = True
         self.is_repeatable = True
         self.prefix = f"{package.folder}{os.sep}"
         self._exits = ExitStack()
@@ -83,6 +93,11 @@ class Running:
 
     def __exit__(self, *_: object) -> None:
         self._exits.close()
+
+    def resets_over_http(self) -> bool:
+        """Return whether the first server resets over HTTP, and note that it has no sessions of ours."""
+        self.has_sessions = ServerRoutes(self._provider.base_url, self.limits.answer_s).post("/reset", {}).status != _OK
+        return not self.has_sessions
 
     def play(self) -> list[str]:
         """Play a trial with the scripted player, if there is one, and one with each kind of action.
@@ -187,7 +202,7 @@ def run_checks(package: EnvironmentPackage, limits: RunLimits | None = None) -> 
     with Running(package, limits or RunLimits()) as running:
         for check in _CHECKS:
             results.append(run_check(check, running))
-            if results[-1].status == "fail" and check.id in _NEEDED:
+            if check.id in _NEEDED and (results[-1].status == "fail" or not running.has_sessions):
                 break
     return results
 
@@ -195,6 +210,14 @@ def run_checks(package: EnvironmentPackage, limits: RunLimits | None = None) -> 
 def _find_in_start(running: Running) -> Iterator[Finding]:
     try:
         running.client.connect()
+    except ConnectionFailedError as error:
+        if running.resets_over_http():
+            yield warn(
+                "its server has no WebSocket at /ws: only what its own client does over HTTP works, and was not tried",
+                "Make the application with openenv's create_app; then every client, trainer and tool can play it.",
+            )
+        else:
+            yield fail(_first_and_last_line(error), _MEND)
     except OpenEnvError as error:
         yield fail(_first_and_last_line(error), _MEND)
 
@@ -203,8 +226,12 @@ def _find_in_reset(running: Running) -> Iterator[Finding]:
     try:
         observation = _reset(running).observation
         expected = running.package.observation_class()
-        if not issubclass(expected, CallToolObservation):  # which only a tool's call gives: a reset gives another
+        if not issubclass(
+            expected, CallToolObservation | ListToolsObservation
+        ):  # which only a tool's call gives: a reset gives another
             read_model(expected, observation)
+    except ConfigurationError as error:  # of its observations' class, which clients that speak dicts do without
+        yield warn(str(error), "Name the class in openenv.yaml, as in `observation: models:MyObservation`.")
     except OpenEnvError as error:
         yield fail(str(error), _MEND)
     except ValidationError as error:

@@ -100,7 +100,7 @@ def validate_url(url: str, timeout_s: float = TIMEOUT_S) -> UrlReport:
         url = f"http://{url}"
     if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
         raise ConfigurationError(f"Expected a server's address, as in http://localhost:8000, got {url!r}.")
-    server = _Server(url.rstrip("/"), timeout_s)
+    server = ServerRoutes(url.rstrip("/"), timeout_s)
     openapi = server.get("/openapi.json")
     paths = openapi.mapping("paths")
     present = {path: path in paths for path in _CONTROL} if paths is not None else {}
@@ -133,8 +133,13 @@ class _Answer:
         return {"status_code": self.status, **found, **({"error": self.error} if self.error else {})}
 
 
-class _Server:
-    """The routes of a server."""
+class ServerRoutes:
+    """The routes of a server.
+
+    Args:
+        url: Its address.
+        timeout_s: Seconds that each answer may take.
+    """
 
     def __init__(self, url: str, timeout_s: float) -> None:
         self.url = url
@@ -142,9 +147,11 @@ class _Server:
         self._headers = authorized_headers(None, None)
 
     def get(self, path: str) -> _Answer:
+        """Return what a route answers to GET."""
         return self._answer(Request(f"{self.url}{path}"))  # noqa: S310  # validate_url has checked it
 
     def post(self, path: str, body: Any) -> _Answer:
+        """Return what a route answers to POST."""
         data, kind = json.dumps(body).encode(), {"Content-Type": "application/json"}
         return self._answer(Request(f"{self.url}{path}", data, kind))  # noqa: S310
 

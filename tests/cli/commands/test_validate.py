@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.support.environment_folders import scaffold, write_files
 from tests.support.environments.common import Add, CounterEnvironment, Total
+from tests.support.public_folders import diary_env
 from tests.support.servers import RunningServer
 
 from openenv.core.env_server.app import create_app
@@ -261,3 +262,10 @@ def test_the_static_level_runs_nothing(openenv_here: Any, tmp_path: Path) -> Non
         "validate", folder, "--level", "static", "--skip-build", "--policy", "v1", "--local", "--json"
     ).stdout
     assert json.loads(shown)["levels_run"] == ["static"]
+
+
+def test_a_server_without_a_websocket_is_a_warning_where_it_resets_over_http(openenv: Any, tmp_path: Path) -> None:
+    shown = openenv("validate", diary_env(tmp_path), "--json").stdout
+    found = {each["check_id"]: each for each in json.loads(shown)["results"]}
+    assert (found["start"]["status"], "no WebSocket at /ws" in found["start"]["evidence"][0]) == ("warn", True)
+    assert "reset" not in found

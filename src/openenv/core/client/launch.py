@@ -4,6 +4,7 @@ Each of them gives a handle at once and starts nothing yet: a handle is awaited,
 """
 
 import asyncio
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Generator, Mapping
 from functools import partial
@@ -300,17 +301,22 @@ def make_client(client_class: type[ClientT], provider: Provider, base_url: str, 
     """Make a client of a server that was started for it; if that fails, the server is stopped.
 
     Args:
-        client_class: The client's class.
+        client_class: The client's class; of one that extends no client of ours, the server ends when it is collected.
         provider: What has started the server, and stops it with the client.
         base_url: The server's address.
         options: What else the client is made with.
     """
-    make: Callable[..., ClientT] = client_class
+    make: Any = client_class
     try:
-        return make(base_url=base_url, provider=provider, **options)
+        if issubclass(make, Bootstrapping):
+            client: ClientT = make(base_url=base_url, provider=provider, **options)
+        else:
+            client = make(base_url=base_url, **options)
+            weakref.finalize(client, provider.shut_down)
     except BaseException:
         provider.shut_down()
         raise
+    return client
 
 
 def _image_start(image: str, provider: Provider | None, timeout_s: float | None, options: Mapping[str, Any]) -> Start:

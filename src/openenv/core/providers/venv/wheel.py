@@ -19,6 +19,7 @@ DISTRIBUTION = "openenv-core"
 
 _HOME = PACKAGE_FOLDER.parent
 _PACKAGES = ("openenv", "openenv_core")
+_BESIDE = ("_openenv_mixture.py", "openenv_mixture.pth")
 _PATH_FILE = "_openenv_core.pth"
 _METADATA = ("METADATA", "entry_points.txt")
 _WHEEL = "Wheel-Version: 1.0\nGenerator: openenv\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
@@ -120,7 +121,8 @@ def _installed() -> Distribution:
 
 
 def _files() -> Iterator[tuple[str, Path]]:
-    """Give each file of the packages, in order, with its path in the wheel."""
+    """Give each file of the packages and beside them, in order, with its path in the wheel."""
+    yield from ((name, _HOME / name) for name in _BESIDE)
     for package in _PACKAGES:
         for file in sorted((_HOME / package).rglob("*")):
             if file.is_file() and "__pycache__" not in file.parts:
