@@ -1,6 +1,8 @@
 """Traces where something breaks: the file is locked, removed, not a file of traces, or the server is killed."""
 
+import random
 import sqlite3
+import string
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -12,7 +14,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 from tests.conftest import Serve
-from tests.support.environments.common import CounterEnvironment
+from tests.support.environments.common import Add, CounterEnvironment, Total
 from tests.support.servers import RunningServer, ServerProcess, V1Wire, eventually
 from tests.support.traces import recorded
 
@@ -360,3 +362,35 @@ def test_a_server_removes_what_is_too_old_but_no_episode_that_runs(
     server.stop()
     with connected(file) as connection:
         assert connection.execute("SELECT count(DISTINCT episode) FROM part").fetchone() == (2,)
+
+
+class NoisyEnvironment(CounterEnvironment):
+    """Counter that shows much, and something else each time."""
+
+    def step(self, action: Add) -> Total:
+        seen = super().step(action)
+        seen.metadata = {"noise": " ".join(random.choices(string.ascii_letters, k=20_000))}
+        return seen
+
+
+def size_on_disk(file: Path) -> int:
+    return sum(part.stat().st_size for part in file.parent.glob(f"{file.name}*"))
+
+
+def test_a_file_stays_within_a_tenth_of_its_largest_size_with_its_log(serve: Serve, file: Path) -> None:
+    server = serve(NoisyEnvironment, traces=file, traces_max_size_mb=8)
+    largest = 0
+    for seed in range(60):
+        with server.wire() as wire:
+            wire.reset(seed=seed)
+            for amount in (1, 1, 1, 1, 1, 5):
+                wire.step(amount=amount)
+        if seed % 5 == 0:
+            eventually(lambda: file.exists() and str(seed) in listed(file), "the episode is on record")  # noqa: B023
+        largest = max(largest, size_on_disk(file))
+    server.stop()
+    assert 7 < max(largest, size_on_disk(file)) / 1024**2 <= 8.8
+    with traces.open(file) as opened:
+        assert 10 < opened.count() < 20
+        newest = next(iter(opened.episodes()))
+        assert (newest.seed, newest.ending, len(list(opened.entries(newest.id)))) == ("59", "done", 7)

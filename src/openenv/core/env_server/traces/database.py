@@ -88,6 +88,12 @@ class TraceConnection(Protocol):
     def used_bytes(self) -> int:
         """Return the size of what is stored."""
 
+    def exceeds(self, max_bytes: float) -> bool:
+        """Return whether more is stored, as far as that can be found out many times a second."""
+
+    def limit_log(self, max_bytes: float) -> None:
+        """Keep a log of changes, where the database has one beside what is stored, within a share of a size."""
+
     def now(self) -> float:
         """Return the time in seconds since 1970, by the clock that is the same for all who write the tables."""
 
