@@ -394,3 +394,37 @@ def test_a_file_stays_within_a_tenth_of_its_largest_size_with_its_log(serve: Ser
         assert 10 < opened.count() < 20
         newest = next(iter(opened.episodes()))
         assert (newest.seed, newest.ending, len(list(opened.entries(newest.id)))) == ("59", "done", 7)
+
+
+class OnceLocked(FileConnection):
+    """Connection to a file whose third transaction from some moment on meets a lock."""
+
+    left: int | None = None
+
+    @contextmanager
+    def changing(self, *, removes: bool = False) -> Iterator[None]:
+        if OnceLocked.left is not None:
+            OnceLocked.left -= 1
+            if OnceLocked.left == 0:
+                raise sqlite3.OperationalError("database is locked")
+        with super().changing(removes=removes):
+            yield
+
+
+def test_what_was_written_before_a_failure_is_not_written_again(
+    serve: Serve, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("openenv.core.env_server.traces.sqlite.FileConnection", OnceLocked)
+    monkeypatch.setattr("openenv.core.env_server.traces.writer._LEAST_PIECE", 0)
+    monkeypatch.setattr("openenv.core.env_server.traces.writer._SHARE_OF_PIECE", 0)
+    server = serve(traces=file)
+    metrics = server.app.state.sessions.metrics
+    play(server, 0)
+    eventually(lambda: file.exists() and listed(file) == ["0"], "the first episode is on record")
+    monkeypatch.setattr(OnceLocked, "left", 3)
+    for seed in range(1, 7):
+        play(server, seed)
+    eventually(lambda: OnceLocked.left is not None and OnceLocked.left < 0, "the lock was met")
+    server.stop()
+    assert seeds(file) == list("0123456")
+    assert not metrics.trace_parts_dropped

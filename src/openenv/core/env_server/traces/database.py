@@ -5,8 +5,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from openenv.core.exceptions import ConfigurationError
-
 Values = Sequence[Any] | Mapping[str, Any]
 """Parameters of a statement: ``?`` in their order, or ``:name``."""
 
@@ -22,18 +20,17 @@ class TraceValueError(TraceStoreError):
 STORE_ERRORS = (sqlite3.Error, TraceStoreError)
 """Errors of both kinds of databases."""
 
-_REFUSALS = (
+REFUSALS = (
     TraceValueError,
     sqlite3.DataError,
     sqlite3.IntegrityError,
     sqlite3.InterfaceError,
     sqlite3.ProgrammingError,
+    ValueError,
+    TypeError,
+    OverflowError,
 )
-
-
-def is_outage(error: Exception) -> bool:
-    """Return whether the database is at fault, and may work later, rather than a value that it can't hold."""
-    return isinstance(error, (OSError, ConfigurationError, *STORE_ERRORS)) and not isinstance(error, _REFUSALS)
+"""Errors of a value that a database can't hold, and would refuse again."""
 
 
 class Cursor(Protocol):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from openenv.core.env_server.metrics import Metrics
 from openenv.core.env_server.traces.columns import VALUES, encoded_entries
-from openenv.core.env_server.traces.database import STORE_ERRORS, TraceConnection, TraceDatabase, is_outage
+from openenv.core.env_server.traces.database import REFUSALS, STORE_ERRORS, TraceConnection, TraceDatabase
 from openenv.core.env_server.traces.encoding import without_blobs
 from openenv.core.env_server.traces.omission import columns_of
 from openenv.core.env_server.traces.store import (
@@ -248,9 +248,7 @@ class _Writing:
                 self._prune(connection, size)
             try:
                 write(connection, run, piece)
-            except Exception as error:
-                if is_outage(error):
-                    raise
+            except REFUSALS as error:
                 if count > 1:
                     most = count // 2
                     continue
