@@ -1,6 +1,7 @@
 """Catalogs as files: what is written is read, and what was changed is refused."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -88,3 +89,9 @@ def test_a_digest_of_something_else_is_not_written(snapshot: CatalogSnapshot, tm
         write_catalog(snapshot.model_copy(update={"publisher": "other.example"}), tmp_path / "catalog.json")
     with pytest.raises(CatalogError, match="can't be written"):
         write_catalog(snapshot, tmp_path / "nowhere" / "catalog.json")
+
+
+def test_a_pipe_in_place_of_a_catalog_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "catalog.json")
+    with pytest.raises(CatalogError, match="no regular file"):
+        load_catalog(tmp_path / "catalog.json")

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
-from tests.support.servers import RunningServer
+from tests.conftest import Serve
 
 from openenv.core.env_server.metrics import Ending, Transport
 
@@ -12,9 +12,9 @@ PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
 _ROW = re.compile(r"^\| (`(?:openenv|process)_.*?) \| (.*?) \|", re.MULTILINE)
 
 
-def test_the_metrics_and_their_labels(counter_server: RunningServer) -> None:
+def test_the_metrics_and_their_labels(serve: Serve, tmp_path: Path) -> None:
     told: dict[str, set[str]] = {}
-    with counter_server.http() as http:
+    with serve(traces=tmp_path / "traces.db").http() as http:
         http.get("/state", headers={"X-OpenEnv-Session": "none"})  # an error, which there would be none of otherwise
         text = http.get("/metrics").text
     for family in text_string_to_metric_families(text):

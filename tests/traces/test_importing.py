@@ -105,11 +105,12 @@ def test_a_pipe_is_refused_at_once(file: TraceFile, tmp_path: Path, name: str) -
         traces.import_episodes(file, tmp_path / name)
 
 
-def test_half_of_a_surrogate_pair_is_refused_and_the_file_is_not_blamed(file: TraceFile) -> None:
+def test_half_of_a_surrogate_pair_is_replaced_in_a_name_and_refused_in_an_answer(file: TraceFile) -> None:
     record = of_an_environment()
+    file.add(replace(record.episode, environment="half\ud800"), record.entries)
     with pytest.raises(ConfigurationError, match="The episode can't be stored"):
-        file.add(replace(record.episode, environment="\ud800"), record.entries)
-    assert file.count() == 0
+        file.add(record.episode, [replace(record.entries[0], request={"text": "\ud800"})])
+    assert [episode.environment for episode in file.episodes()] == ["half?"]
 
 
 values: st.SearchStrategy[Any] = st.recursive(

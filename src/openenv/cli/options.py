@@ -6,11 +6,14 @@ import typer
 
 from openenv.auto.discovery import list_environments
 from openenv.auto.installing import TRUST_VARIABLE
+from openenv.core.env_server.logs import LogLevel, LogSettings
 from openenv.core.env_server.settings import check_field_path
 from openenv.core.exceptions import ConfigurationError
 
 FormName = Literal["tools", "text"]
-LogLevelName = Literal["critical", "error", "warning", "info", "debug"]
+LogLevelName = LogLevel
+LOG_LEVEL, LOG_FORMAT = map(LogSettings.variable, ("level", "format"))
+"""Variables of the options ``--log-level`` and ``--log-format``."""
 
 
 def complete_environment(incomplete: str) -> list[str]:

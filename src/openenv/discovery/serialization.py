@@ -9,6 +9,8 @@ from typing import Any, NoReturn
 
 from pydantic import ValidationError
 
+from openenv.core.documents import open_regular
+from openenv.core.exceptions import ConfigurationError
 from openenv.discovery.errors import CatalogError
 from openenv.discovery.models import CatalogSnapshot
 
@@ -41,10 +43,10 @@ def load_catalog(path: str | Path) -> CatalogSnapshot:
         CatalogError: The file can't be read, is no catalog, or is an incomplete one.
     """
     try:
-        with Path(path).open("rb") as file:
+        with open_regular(Path(path)) as file:
             content = file.read(MAX_CATALOG_BYTES + 1)
-    except OSError as error:
-        raise CatalogError(f"The catalog {path} can't be read: {error.strerror}.") from error
+    except ConfigurationError as error:
+        raise CatalogError(f"The catalog can't be read. {error}") from error
     _check_size(len(content))
     try:
         values = json.loads(content.decode("utf-8"), object_pairs_hook=_distinct, parse_constant=_no_number)

@@ -57,7 +57,7 @@ class Fleet:
         runtime_env: What Ray brings to the servers' processes, such as an environment's package, in Ray's own words.
         start_timeout_s: Seconds that a server may need until it is ready.
         hang_s: Seconds without an answer after which a server is replaced.
-        log_level: Least severe log message that is shown.
+        log_level: Least severe log message that is shown; by default ``OPENENV_LOG_LEVEL``, or ``warning``.
         log_format: How to write the log, see ``logs.log_config``.
         tls: The certificate to serve ``https`` and ``wss`` with; it has to lie at the same place on each machine.
         **settings: See ``ServerSettings``; each server gets them.
@@ -84,7 +84,7 @@ class Fleet:
         runtime_env: Mapping[str, Any] | None = None,
         start_timeout_s: float = 120.0,
         hang_s: float = 10.0,
-        log_level: str = "warning",
+        log_level: str | None = None,
         log_format: LogFormat | None = None,
         tls: TLS | None = None,
         **settings: Unpack[ServerSettings],

@@ -38,7 +38,7 @@ class ServerPlan:
         variables: Environment variables of its process.
         resources: What Ray sets aside for it; it is placed where there is as much.
         runtime_env: What Ray brings to its process, in Ray's own words.
-        log_level: Least severe log message that is shown.
+        log_level: Least severe log message that is shown; ``None`` for the default.
         log_format: How to write the log.
         tls: The certificate to serve ``wss`` with.
     """
@@ -48,7 +48,7 @@ class ServerPlan:
     variables: Mapping[str, str] = field(repr=False)
     resources: Resources
     runtime_env: Mapping[str, Any] | None = field(default=None, repr=False)
-    log_level: str = "warning"
+    log_level: str | None = None
     log_format: LogFormat | None = None
     tls: TLS | None = None
 

@@ -17,7 +17,7 @@ RUNNING, INTERRUPTED = "running", "interrupted"
 """How an episode ended that has not, and one whose server died."""
 
 UNREADABLE = "unreadable"
-"""How an episode ended of which a value on record is none that there can be; its error says which."""
+"""Ending of an episode that has an impossible value on record; its error says which."""
 
 EVALUATION_ID = "evaluation-"
 """Beginning of the ``episode_id`` of each episode in which a training evaluates its model, or a player beside it."""
@@ -78,8 +78,8 @@ class Episode:
         steps: Number of steps.
         reward: Sum of the rewards; ``None`` without any.
         ending: ``done`` or ``truncated``; ``reset`` before it was done; why its session ended before; ``running`` or
-            ``interrupted``; or ``unreadable`` where a value on record is impossible, in place of which is a zero, an
-            empty text or ``None``.
+            ``interrupted``; or ``unreadable`` where a value on record is impossible, which is then a zero, an empty
+            text or ``None``.
         error: Code of the last error of the environment, or which value is impossible; ``None`` without any.
         parent: Id of the episode that this one continues, as a fork.
     """

@@ -498,7 +498,7 @@ def _episode_of(columns: tuple[Any, ...]) -> Episode:
 
 
 def _unreadable(fields: dict[str, Any], error: ValidationError) -> Episode:
-    """Return an episode with nothing in place of each value that can't be; see ``Episode.ending``."""
+    """Return an episode without the values that can't be; see ``Episode.ending``."""
     faults = error.errors(include_url=False, include_context=False)
     fields |= {str(fault["loc"][0]): _NOTHING[str(fault["loc"][0])] for fault in faults}
     return Episode(**{**fields, "ending": UNREADABLE, "error": faults_text(faults)})

@@ -3,20 +3,24 @@
 import json
 import logging
 import logging.config
+import os
 import re
 import signal
 import socket
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.servers import PROGRAMS, V1Wire, Wire
+from tests.support.servers import PROGRAMS, V1Wire, Wire, eventually
 
-from openenv.core.env_server.logs import JsonFormatter, TextFormatter, log_config, of_worker
+from openenv.core.env_server.logs import JsonFormatter, LogSettings, TextFormatter, log_config, of_worker
+from openenv.core.exceptions import ConfigurationError
 from openenv.core.wire.redaction import HiddenCredentials, without_credentials
 
 SESSION_ID = "1.6f1ed002-ab5d-4c4b-9f0c-3d1c1ac0ab11"
@@ -345,3 +349,63 @@ def test_text_by_default_and_only_what_is_severe_enough() -> None:
         log = server.end()
     assert len(log) == 1
     assert re.fullmatch(r"[-0-9]+ [:0-9]+\.\d{3} WARNING the_author: one at a time", log[0])
+
+
+SERVED = """
+from openenv.core.env_server import create_app, server_main
+from tests.support.environments.common import Add, CounterEnvironment, Total
+
+app = create_app(CounterEnvironment, Add, Total)
+if __name__ == "__main__":
+    server_main(app)
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "variables", "expected"),
+    [
+        (("uvicorn", "served:app"), {"OPENENV_LOG_FORMAT": "json"}, "info"),
+        (("uvicorn", "served:app"), {"OPENENV_LOG_FORMAT": "json", "OPENENV_LOG_LEVEL": "debug"}, "debug"),
+        (("served",), {"OPENENV_LOG_FORMAT": "json", "OPENENV_LOG_LEVEL": "debug"}, "debug"),
+        (("served", "--log-format", "json", "--log-level", "debug"), {"OPENENV_LOG_LEVEL": "critical"}, "debug"),
+        (("openenv.cli", "serve", "catch"), {"OPENENV_LOG_FORMAT": "json", "OPENENV_LOG_LEVEL": "debug"}, "debug"),
+    ],
+    ids=["uvicorn", "uvicorn-debug", "main", "main-with-options", "serve"],
+)
+def test_variables_say_how_each_program_that_serves_writes_its_log(
+    tmp_path: Path, command: tuple[str, ...], variables: dict[str, str], expected: str
+) -> None:
+    (tmp_path / "served.py").write_text(SERVED)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = str(listener.getsockname()[1])
+    path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
+    process = subprocess.Popen(
+        [sys.executable, "-m", *command, "--port", port],
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": path, **variables},
+    )
+    with process:
+        eventually(lambda: answers(f"http://127.0.0.1:{port}/health"), "it answers")
+        with Wire(f"ws://127.0.0.1:{port}/ws") as wire:
+            wire.reset()
+            wire.cut()
+        process.send_signal(signal.SIGTERM)
+        _, log = process.communicate(timeout=60)
+    levels = [json.loads(line)["level"] for line in log.splitlines()]
+    assert expected in levels
+
+
+def answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=60) as response:
+            return bool(response.status == 200)
+    except urllib.error.URLError:  # it does not listen yet
+        return False
+
+
+def test_another_value_of_a_variable_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENENV_LOG_FORMAT", "xml")
+    with pytest.raises(ConfigurationError, match=r"OPENENV_LOG_FORMAT is 'xml'; expected 'text' or 'json'"):
+        LogSettings.from_variables()

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from openenv.cli.options import LogLevelName, environment_argument
+from openenv.cli.options import LOG_LEVEL, LogLevelName, environment_argument
 from openenv.cli.targets import find_target
-from openenv.core.env_server.logs import log_config
+from openenv.core.env_server.logs import LogSettings, log_config
 from openenv.core.env_server.mcp.agent import Served, task_of
 from openenv.core.env_server.mcp.stdio import Streams, serve_stdio
 from openenv.core.event_loop import new_event_loop
@@ -20,7 +20,7 @@ Task = Annotated[
 ]
 LogLevel = Annotated[
     LogLevelName,
-    typer.Option(help="Least severe log message to show, on standard error."),
+    typer.Option(envvar=LOG_LEVEL, help="Least severe log message to show, on standard error."),
 ]
 
 
@@ -28,7 +28,7 @@ def mcp(environment: Target = ".", task: Task = None, log_level: LogLevel = "war
     """Offer an environment's tools to the agent that starts this command, for one episode."""
     asked = task_of(dict(map(_parted, task or [])))
     streams = Streams.take()  # before anything of the environment is imported, which might print
-    logging.config.dictConfig(log_config(log_level))
+    logging.config.dictConfig(log_config(log_level, LogSettings.from_variables().format))
     app = find_target(environment).app()
     agents = getattr(app.state, "openenv_agents", None)
     if agents is None:

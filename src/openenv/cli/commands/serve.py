@@ -16,7 +16,7 @@ from openenv.cli.fleet import FleetOptions, serve_fleet
 from openenv.cli.groups import command_app
 from openenv.cli.hub import local_target
 from openenv.cli.loading import exempt_from_collection
-from openenv.cli.options import LogLevelName, TrustRemoteCode, environment_argument
+from openenv.cli.options import LOG_FORMAT, LOG_LEVEL, LogLevelName, TrustRemoteCode, environment_argument
 from openenv.cli.server_settings import with_settings
 from openenv.cli.stop_on_eof import watch_stdin
 from openenv.cli.targets import find_mcp_server, find_target
@@ -90,11 +90,12 @@ Reload = Annotated[bool, typer.Option("--reload", help="Restart when a file of t
 Quiet = Annotated[bool, typer.Option("--quiet", help="Do not print where the server is.")]
 LogLevel = Annotated[
     LogLevelName,
-    typer.Option(help="Least severe log message to show.", rich_help_panel=LOGS),
+    typer.Option(envvar=LOG_LEVEL, help="Least severe log message to show.", rich_help_panel=LOGS),
 ]
 LogFormat = Annotated[
     Literal["text", "json"] | None,
     typer.Option(
+        envvar=LOG_FORMAT,
         help="How to write the log; json for one object a line.  [default: text]",
         show_default=False,
         rich_help_panel=LOGS,

@@ -32,7 +32,7 @@ from openenv.core.env_server.http.routes import HTTPTransport
 from openenv.core.env_server.http.tasks import TaskRoutes
 from openenv.core.env_server.isolation.agent_code import isolating_code
 from openenv.core.env_server.live.routes import LiveRoutes
-from openenv.core.env_server.logs import LogFormat
+from openenv.core.env_server.logs import LogFormat, follow_variables
 from openenv.core.env_server.mcp.agent import Served
 from openenv.core.env_server.mcp.endpoint import ANSWERS, CALL, END, NO_SESSION, McpEndpoint
 from openenv.core.env_server.metrics import Metrics
@@ -171,6 +171,7 @@ class HTTPEnvServer:
         self.env_name = env_name or factory.name
         if max_concurrent_envs is None and concurrency_config is None:
             max_concurrent_envs = default_sessions(factory)
+        follow_variables()
         config = ServerConfig.of_concurrency(max_concurrent_envs, concurrency_config, settings)
         types = _types_of(factory, config, action_cls, observation_cls, state_cls)
         self.config = config = isolating_code(config, factory, types.action, settings)
@@ -541,7 +542,7 @@ def serve(
     state_cls: type[BaseModel] | None = None,
     max_concurrent_envs: int | None = None,
     workers: int = 1,
-    log_level: str = "warning",
+    log_level: str | None = None,
     log_format: LogFormat | None = None,
     tls: TLS | None = None,
     reset_observation_cls: type[BaseModel] | None = None,
@@ -561,8 +562,8 @@ def serve(
             class that supports several.
         workers: Processes that serve the port together; with more than one, the program must start the server under
             ``if __name__ == "__main__":``, because each of them imports it.
-        log_level: Least severe log message that is shown.
-        log_format: How to write the log, see ``logs.log_config``.
+        log_level: Least severe log message that is shown; by default ``OPENENV_LOG_LEVEL``, or ``warning``.
+        log_format: How to write the log, see ``logs.log_config``; by default ``OPENENV_LOG_FORMAT``.
         tls: The certificate to serve ``https`` and ``wss`` with; by default neither is.
         reset_observation_cls: Class of the observation after a reset, where it differs.
         **settings: See ``ServerSettings``.

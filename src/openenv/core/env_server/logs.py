@@ -6,12 +6,17 @@ that a client needs to take over a session.
 
 import json
 import logging
+import logging.config
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
 
+from openenv.core.variables import VariableSettings
 from openenv.core.wire.redaction import without_credentials
 
 LogFormat: TypeAlias = Literal["text", "json"]
+LogLevel: TypeAlias = Literal["critical", "error", "warning", "info", "debug"]
+
+DEFAULT_LEVEL: LogLevel = "warning"
 
 # Attributes of a record that become fields of the log, if the record has them.
 _FIELDS = ("session", "code")
@@ -52,6 +57,36 @@ def log_config(level: str, form: LogFormat | None = None) -> dict[str, Any]:
     }
     config["root"] = {"level": level, "handlers": ["stderr"]}
     return config
+
+
+class LogSettings(VariableSettings):
+    """Settings of the log, as ``OPENENV_LOG_LEVEL`` and ``OPENENV_LOG_FORMAT`` name them.
+
+    Attributes:
+        level: Least severe level that is written.
+        format: Format of the log.
+    """
+
+    PREFIX = "OPENENV_LOG_"
+
+    level: LogLevel | None = None
+    format: LogFormat | None = None
+
+
+def follow_variables() -> None:
+    """Write the log as variables say where uvicorn's own command runs the server, as in most images.
+
+    Raises:
+        ConfigurationError: A variable has another value.
+    """
+    settings = LogSettings.from_variables()
+    if settings == LogSettings() or not logging.getLogger("uvicorn").handlers:  # which only that command adds
+        return
+    config = log_config(settings.level or "info", settings.format)
+    for name in ("uvicorn", "uvicorn.access", "uvicorn.error"):
+        level = settings.level or logging.getLevelName(logging.getLogger(name).level)
+        config["loggers"][name] = {"level": level.upper(), "handlers": [], "propagate": True}
+    logging.config.dictConfig(config)
 
 
 def _severity(level: str) -> int:

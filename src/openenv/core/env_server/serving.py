@@ -9,7 +9,7 @@ import logging.config
 import socket
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, TypedDict
+from typing import Any, TypedDict, get_args
 
 import uvicorn
 from fastapi import FastAPI
@@ -17,7 +17,7 @@ from fastapi import FastAPI
 from openenv.core.env_server.access.policy import AuthRequirement, check_access
 from openenv.core.env_server.execution.import_spec import ImportSpec
 from openenv.core.env_server.http.uvicorn_connections import HTTP
-from openenv.core.env_server.logs import LogFormat, log_config
+from openenv.core.env_server.logs import DEFAULT_LEVEL, LogFormat, LogLevel, LogSettings, log_config
 from openenv.core.env_server.operations.drain import DrainingServer, longest_frame, sessions_of
 from openenv.core.env_server.settings import ServerConfig
 from openenv.core.env_server.tls import TLS
@@ -37,12 +37,12 @@ class RunOptions(TypedDict):
     """Arguments of ``run_app`` and ``run_workers`` for the log and the certificate of a server.
 
     Attributes:
-        log_level: Least severe log message that is shown.
-        log_format: Format of the log, see ``logs.log_config``.
+        log_level: Least severe log message that is shown; ``None`` for what ``OPENENV_LOG_LEVEL`` says, or warnings.
+        log_format: Format of the log, see ``logs.log_config``; ``None`` for what ``OPENENV_LOG_FORMAT`` says.
         tls: The certificate to serve ``https`` and ``wss`` with; ``None`` for neither.
     """
 
-    log_level: str
+    log_level: str | None
     log_format: LogFormat | None
     tls: TLS | None
 
@@ -72,7 +72,7 @@ def run_app(
     port: int = DEFAULT_PORT,
     listener: socket.socket | None = None,
     reload_dirs: list[str] | None = None,
-    log_level: str = "warning",
+    log_level: str | None = None,
     log_format: LogFormat | None = None,
     tls: TLS | None = None,
 ) -> None:
@@ -84,8 +84,8 @@ def run_app(
         port: Port to listen on.
         listener: A bound socket, instead of host and port.
         reload_dirs: Folders in which a changed file restarts the application.
-        log_level: Least severe log message that is shown.
-        log_format: Format of the log, see ``logs.log_config``.
+        log_level: Least severe log message that is shown; ``None`` for what ``OPENENV_LOG_LEVEL`` says, or warnings.
+        log_format: Format of the log, see ``logs.log_config``; ``None`` for what ``OPENENV_LOG_FORMAT`` says.
         tls: The certificate to serve ``https`` and ``wss`` with.
     """
     refuse_while_importing()
@@ -100,7 +100,7 @@ def run_app(
 
 
 def server_main(app: FastAPI, *, default_port: int = DEFAULT_PORT) -> None:
-    """Run an application as the options ``--host`` and ``--port`` of the program's command line say.
+    """Run an application as the program's command line says: ``--host``, ``--port``, ``--log-level``, ``--log-format``.
 
     It is the whole ``main`` of an environment's ``server/app.py``::
 
@@ -117,8 +117,10 @@ def server_main(app: FastAPI, *, default_port: int = DEFAULT_PORT) -> None:
     parser = argparse.ArgumentParser(description=f"Serve {app.title}.")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument("--port", type=int, default=default_port, help="port to listen on (default: %(default)s)")
-    arguments = parser.parse_args()
-    run_app(app, host=arguments.host, port=arguments.port)
+    parser.add_argument("--log-level", choices=get_args(LogLevel), help="least severe log message to show")
+    parser.add_argument("--log-format", choices=get_args(LogFormat), help="how to write the log")
+    given = parser.parse_args()
+    run_app(app, host=given.host, port=given.port, log_level=given.log_level, log_format=given.log_format)
 
 
 def run_workers(
@@ -126,7 +128,7 @@ def run_workers(
     count: int,
     listener: socket.socket,
     *,
-    log_level: str = "warning",
+    log_level: str | None = None,
     log_format: LogFormat | None = None,
     tls: TLS | None = None,
     on_ready: Callable[[AuthRequirement], object] = _announce_nothing,
@@ -138,8 +140,8 @@ def run_workers(
         make_app: Makes the application; each worker process imports it by name and calls it.
         count: Number of workers.
         listener: A listening socket.
-        log_level: Least severe log message that is shown.
-        log_format: Format of the log, see ``logs.log_config``.
+        log_level: Least severe log message that is shown; ``None`` for what ``OPENENV_LOG_LEVEL`` says, or warnings.
+        log_format: Format of the log, see ``logs.log_config``; ``None`` for what ``OPENENV_LOG_FORMAT`` says.
         tls: The certificate to serve ``https`` and ``wss`` with.
         on_ready: Called once every worker accepts clients, with what peers from other machines have to show; clients
             that connect before wait.
@@ -179,18 +181,20 @@ def listen(host: str, port: int) -> socket.socket:
         ) from error
 
 
-def uvicorn_settings(log_level: str, log_format: LogFormat | None, tls: TLS | None) -> dict[str, Any]:
+def uvicorn_settings(log_level: str | None, log_format: LogFormat | None, tls: TLS | None) -> dict[str, Any]:
     """Return the settings with which uvicorn runs a server; ``DrainingServer`` adds those of the application.
 
     Args:
-        log_level: Least severe log message that is shown.
-        log_format: Format of the log, see ``logs.log_config``.
+        log_level: Least severe log message that is shown; ``None`` for what ``OPENENV_LOG_LEVEL`` says, or warnings.
+        log_format: Format of the log, see ``logs.log_config``; ``None`` for what ``OPENENV_LOG_FORMAT`` says.
         tls: The certificate to serve ``https`` and ``wss`` with.
     """
+    log = LogSettings.from_variables()
+    log_level = log_level or log.level or DEFAULT_LEVEL
     return {
         **({} if tls is None else tls.uvicorn_settings()),
         "log_level": log_level,
-        "log_config": log_config(log_level, log_format),
+        "log_config": log_config(log_level, log_format or log.format),
         "ws_max_size": longest_frame(ServerConfig()),
         "ws": SOCKETS,
         "http": HTTP,

@@ -1,6 +1,8 @@
 """Traces where something breaks: the file is locked, removed, not a file of traces, or the server is killed."""
 
+import random
 import sqlite3
+import string
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -383,3 +385,69 @@ def test_a_server_removes_what_is_too_old_but_no_episode_that_runs(
     server.stop()
     with connected(file) as connection:
         assert connection.execute("SELECT count(DISTINCT episode) FROM part").fetchone() == (2,)
+
+
+class NoisyEnvironment(CounterEnvironment):
+    """Counter that shows much, and something else each time."""
+
+    def step(self, action: Add) -> Total:
+        seen = super().step(action)
+        seen.metadata = {"noise": " ".join(random.choices(string.ascii_letters, k=20_000))}
+        return seen
+
+
+def size_on_disk(file: Path) -> int:
+    return sum(part.stat().st_size for part in file.parent.glob(f"{file.name}*"))
+
+
+def test_a_file_stays_within_a_tenth_of_its_largest_size_with_its_log(serve: Serve, file: Path) -> None:
+    server = serve(NoisyEnvironment, traces=file, traces_max_size_mb=8)
+    largest = 0
+    for seed in range(60):
+        with server.wire() as wire:
+            wire.reset(seed=seed)
+            for amount in (1, 1, 1, 1, 1, 5):
+                wire.step(amount=amount)
+        if seed % 5 == 0:
+            eventually(lambda: file.exists() and str(seed) in listed(file), "the episode is on record")  # noqa: B023
+        largest = max(largest, size_on_disk(file))
+    server.stop()
+    assert 7 < max(largest, size_on_disk(file)) / 1024**2 <= 8.8
+    with traces.open(file) as opened:
+        assert 10 < opened.count() < 20
+        newest = next(iter(opened.episodes()))
+        assert (newest.seed, newest.ending, len(list(opened.entries(newest.id)))) == ("59", "done", 7)
+
+
+class OnceLocked(FileConnection):
+    """Connection to a file whose third transaction from some moment on meets a lock."""
+
+    left: int | None = None
+
+    @contextmanager
+    def changing(self, *, removes: bool = False) -> Iterator[None]:
+        if OnceLocked.left is not None:
+            OnceLocked.left -= 1
+            if OnceLocked.left == 0:
+                raise sqlite3.OperationalError("database is locked")
+        with super().changing(removes=removes):
+            yield
+
+
+def test_what_was_written_before_a_failure_is_not_written_again(
+    serve: Serve, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("openenv.core.env_server.traces.sqlite.FileConnection", OnceLocked)
+    monkeypatch.setattr("openenv.core.env_server.traces.writer._LEAST_PIECE", 0)
+    monkeypatch.setattr("openenv.core.env_server.traces.writer._SHARE_OF_PIECE", 0)
+    server = serve(traces=file)
+    metrics = server.app.state.sessions.metrics
+    play(server, 0)
+    eventually(lambda: file.exists() and listed(file) == ["0"], "the first episode is on record")
+    monkeypatch.setattr(OnceLocked, "left", 3)
+    for seed in range(1, 7):
+        play(server, seed)
+    eventually(lambda: OnceLocked.left is not None and OnceLocked.left < 0, "the lock was met")
+    server.stop()
+    assert seeds(file) == list("0123456")
+    assert not metrics.trace_parts_dropped

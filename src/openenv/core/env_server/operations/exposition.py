@@ -24,6 +24,7 @@ from openenv.core.env_server.metrics import (
     Metrics,
     Transport,
 )
+from openenv.core.env_server.operations.store_sizes import StoreSize, store_sizes
 from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.env_server.sessions.state import Phase
 
@@ -116,6 +117,20 @@ def _server(sessions: SessionManager, environment: str) -> Iterable[Metric]:
     yield InfoMetricFamily("openenv_server", "Environment, version of OpenEnv, and Python version.", value=about)
     limit = sessions.limits.max_sessions
     yield GaugeMetricFamily("openenv_sessions_capacity", "Sessions that may be open at once, in all workers.", limit)
+    yield from _stores(store_sizes(sessions.limits))
+
+
+def _stores(sizes: Mapping[str, StoreSize]) -> Iterable[Metric]:
+    texts = {
+        "openenv_store_bytes": "Bytes on disk of the journal's or the traces' file, its log included.",
+        "openenv_store_max_bytes": "Bytes beyond which the oldest of its content is removed.",
+        "openenv_store_free_bytes": "Bytes that the disk of the file has left.",
+    }
+    families = {name: GaugeMetricFamily(name, text, labels=["store"]) for name, text in texts.items()}
+    for store, size in sizes.items():
+        for family, value in zip(families.values(), (size.used, size.largest, size.free), strict=True):
+            family.add_metric([store], value)
+    return families.values() if sizes else ()
 
 
 def _gauges(sessions: SessionManager, worker: str) -> Iterable[Metric]:

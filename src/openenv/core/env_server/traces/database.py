@@ -5,8 +5,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from openenv.core.exceptions import ConfigurationError
-
 Values = Sequence[Any] | Mapping[str, Any]
 """Parameters of a statement: ``?`` in their order, or ``:name``."""
 
@@ -22,18 +20,17 @@ class TraceValueError(TraceStoreError):
 STORE_ERRORS = (sqlite3.Error, TraceStoreError)
 """Errors of both kinds of databases."""
 
-_REFUSALS = (
+REFUSALS = (
     TraceValueError,
     sqlite3.DataError,
     sqlite3.IntegrityError,
     sqlite3.InterfaceError,
     sqlite3.ProgrammingError,
+    ValueError,
+    TypeError,
+    OverflowError,
 )
-
-
-def is_outage(error: Exception) -> bool:
-    """Return whether the database is at fault, and may work later, rather than a value that it can't hold."""
-    return isinstance(error, (OSError, ConfigurationError, *STORE_ERRORS)) and not isinstance(error, _REFUSALS)
+"""Errors of a value that a database can't hold, and would refuse again."""
 
 
 class Cursor(Protocol):
@@ -87,6 +84,12 @@ class TraceConnection(Protocol):
 
     def used_bytes(self) -> int:
         """Return the size of what is stored."""
+
+    def exceeds(self, max_bytes: float) -> bool:
+        """Return whether more is stored, as far as that can be found out many times a second."""
+
+    def limit_log(self, max_bytes: float) -> None:
+        """Keep a log of changes, where the database has one beside what is stored, within a share of a size."""
 
     def now(self) -> float:
         """Return the time in seconds since 1970, by the clock that is the same for all who write the tables."""

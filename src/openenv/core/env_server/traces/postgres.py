@@ -121,6 +121,13 @@ class PostgresConnection:
             ((size,),) = self.execute(_ADD_UP).fetchall()
         return int(size)
 
+    def exceeds(self, max_bytes: float) -> bool:
+        """See ``TraceConnection``. Adding up takes a lock that all writers wait for."""
+        return False
+
+    def limit_log(self, max_bytes: float) -> None:
+        """See ``TraceConnection``. The database's own settings limit it."""
+
     def now(self) -> float:
         """See ``TraceConnection``. The clock is that of the database's machine."""
         ((now,),) = self.execute(_NOW).fetchall()

@@ -18,8 +18,11 @@ from openenv.core.exceptions import ConfigurationError
 BUSY_TIMEOUT_S = 5.0
 """Seconds that a process waits while another one locks the file."""
 
-# Size of the write-ahead log in bytes to which it is cut after a checkpoint.
+# Size of the write-ahead log in bytes to which it is cut after a checkpoint; less where what is stored is limited.
 _MOST_IN_WAL = 32 * 1024 * 1024
+_SHARE_OF_WAL = 0.02
+# Milliseconds that emptying the log waits for readers.
+_PATIENCE_MS = 20
 # SQLite is built for 999 parameters of a statement or more.
 _ROWS_IN_STATEMENT = 50
 # Operations of SQLite's machine, some twenty for each row, between two looks at the clock.
@@ -28,6 +31,10 @@ _OPERATIONS_BETWEEN_LOOKS = 1000
 
 class FileConnection(sqlite3.Connection):
     """Connection to a file; see ``TraceConnection``."""
+
+    # Set by ``limit_log``: the write-ahead log, and its size in bytes above which it is emptied.
+    _log: Path | None = None
+    _most_in_log = 0.0
 
     def insert(self, table: str, columns: Sequence[str], rows: Sequence[Values], on_conflict: str) -> None:
         """See ``TraceConnection``. A statement has many rows: after each, the thread waits for Python's lock."""
@@ -59,10 +66,30 @@ class FileConnection(sqlite3.Connection):
         """See ``TraceConnection``. One process writes at a time."""
         with writing(self):
             yield
+        if self._log is not None and self._log.exists() and self._log.stat().st_size > self._most_in_log:
+            self._empty_log()
 
     def used_bytes(self) -> int:
         """See ``TraceConnection``. The file itself keeps the space of removed episodes for new ones."""
         return used_bytes(self)
+
+    def exceeds(self, max_bytes: float) -> bool:
+        """See ``TraceConnection``."""
+        return used_bytes(self) > max_bytes
+
+    def limit_log(self, max_bytes: float) -> None:
+        """See ``TraceConnection``. A transaction is in the log as a whole, before it is in the file."""
+        (_, _, path) = self.execute("PRAGMA database_list").fetchone()
+        self._log = Path(f"{path}-wal")
+        self._most_in_log = min(_MOST_IN_WAL, max_bytes * _SHARE_OF_WAL)
+
+    def _empty_log(self) -> None:
+        """Write the log into the file, and cut it; not while another connection reads it, which the next try does."""
+        self.execute(f"PRAGMA busy_timeout = {_PATIENCE_MS}")
+        try:
+            self.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        finally:
+            self.execute(f"PRAGMA busy_timeout = {round(1000 * BUSY_TIMEOUT_S)}")
 
     def now(self) -> float:
         """See ``TraceConnection``. Who writes the file shares its memory, and so runs on this machine."""
@@ -136,6 +163,7 @@ def connected(path: Path) -> Iterator[FileConnection]:
     try:
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute(f"PRAGMA journal_size_limit = {_MOST_IN_WAL}")
+        connection.execute("PRAGMA secure_delete = FAST")  # zeros in place of what is removed would all be in the log
         yield connection
     finally:
         connection.close()

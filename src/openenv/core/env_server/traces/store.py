@@ -223,8 +223,13 @@ def prune(connection: TraceConnection, *, before: float | None, max_bytes: float
     removed = 0
     while (numbers := _oldest(connection, before)) if before is not None else ():
         removed += remove(connection, numbers)
-    while max_bytes is not None and connection.used_bytes() > max_bytes and (numbers := _oldest(connection, None)):
+    piece = 1  # an episode may be a large part of all, and no more than needed are to go
+    while max_bytes is not None and connection.used_bytes() > max_bytes:
+        numbers = _oldest(connection, None, piece)
+        if not numbers:
+            break
         removed += remove(connection, numbers)
+        piece = min(2 * piece, _PIECE)
     return removed
 
 
@@ -252,14 +257,14 @@ def number_of(name: str) -> int | None:
     return number if number < 2**63 else None
 
 
-def _oldest(connection: TraceConnection, before: float | None) -> list[int]:
+def _oldest(connection: TraceConnection, before: float | None, most: int = _PIECE) -> list[int]:
     """Return the numbers of the oldest episodes that do not run now."""
     found = connection.execute(
         f"""
         SELECT episode.number FROM episode LEFT JOIN run ON run.number = episode.number >> {_RUN_BITS}
         WHERE episode.started_at < :before
             AND (episode.ending IS NOT NULL OR run.ended_at IS NOT NULL OR coalesce(run.seen_at, 0) < :alive)
-        ORDER BY episode.started_at LIMIT {_PIECE}
+        ORDER BY episode.started_at LIMIT {most}
         """,  # noqa: S608  # constants
         {"before": math.inf if before is None else before, "alive": alive_since(connection)},
     )

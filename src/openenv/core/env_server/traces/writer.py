@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from openenv.core.env_server.metrics import Metrics
 from openenv.core.env_server.traces.columns import VALUES, encoded_entries
-from openenv.core.env_server.traces.database import STORE_ERRORS, TraceConnection, TraceDatabase, is_outage
+from openenv.core.env_server.traces.database import REFUSALS, STORE_ERRORS, TraceConnection, TraceDatabase
 from openenv.core.env_server.traces.encoding import without_blobs
 from openenv.core.env_server.traces.omission import columns_of
 from openenv.core.env_server.traces.store import (
@@ -40,6 +40,10 @@ _CHOSEN = ("episode_id", "seed", "split", "task_index")
 _RETRY_EVERY_S = 1.0
 _HEARTBEAT_EVERY_S = 20.0
 _PRUNE_EVERY_S = 30.0
+# Shares of the largest size of a file: what is written at once, when old episodes are removed, and to which size. The
+# file never gets smaller, and has a log beside it.
+_SHARE_OF_PIECE, _FULL, _PRUNED = 0.02, 0.95, 0.9
+_LEAST_PIECE = 64 * 1024
 # Seconds for the last writes at shutdown.
 _CLOSE_TIMEOUT_S = 10.0
 
@@ -227,29 +231,45 @@ class _Writing:
 
     def _write(self) -> None:
         try:
-            connection, run = self._open()
-            self._write_parts(connection, run, self._unwritten)
+            self._write_pieces(*self._open())
         except (OSError, *STORE_ERRORS, ConfigurationError) as error:
             self._fail(error)
             return
         self._succeed()
         self._forget_written()
+
+    def _write_pieces(self, connection: TraceConnection, run: Run) -> None:
+        """Write what waits; a part that the database refuses is lost, as it would keep all later ones waiting."""
+        most = len(self._unwritten)
+        while True:
+            count, size = self._fitting(most)
+            piece = self._unwritten[:count]
+            if connection.exceeds(self._retention.max_bytes * _FULL - size):
+                self._prune(connection, size)
+            try:
+                write(connection, run, piece)
+            except REFUSALS as error:
+                if count > 1:
+                    most = count // 2
+                    continue
+                self._lose(count, "refused", error)
+            del self._unwritten[:count]
+            most = len(self._unwritten)
+            if not self._unwritten:
+                break
         if time.monotonic() >= self._prune_at:
             self._prune(connection)
 
-    def _write_parts(self, connection: TraceConnection, run: Run, parts: list[EncodedPart]) -> None:
-        """Write what the database takes; what it refuses would be refused again, and keep all later parts waiting."""
-        try:
-            write(connection, run, parts)
-        except Exception as error:
-            if is_outage(error):
-                raise
-            if len(parts) <= 1:
-                self._lose(len(parts), "refused", error)
-                return
-            middle = len(parts) // 2
-            self._write_parts(connection, run, parts[:middle])
-            self._write_parts(connection, run, parts[middle:])
+    def _fitting(self, most: int) -> tuple[int, int]:
+        """Return how many parts are written together, one or as many as a piece has, and their size in bytes."""
+        largest = max(_LEAST_PIECE, self._retention.max_bytes * _SHARE_OF_PIECE)
+        size = 0
+        for count, part in enumerate(self._unwritten[:most]):
+            own = len(part.content) + sum(map(len, part.blobs.values()))
+            if count and size + own > largest:
+                return count, size
+            size += own
+        return min(most, len(self._unwritten)), size
 
     def _lose(self, count: int, why: str, error: Exception) -> None:
         self._metrics.trace_parts_dropped[why] += count
@@ -268,6 +288,7 @@ class _Writing:
         self._close()
         self._database.prepare()
         connection = self._file.enter_context(self._database.connect())
+        connection.limit_log(self._retention.max_bytes)
         if run is None or self._identity != self._database.identity() or not has_run(connection, run):
             run = add_run(connection)
         self._identity = self._database.identity()
@@ -288,11 +309,12 @@ class _Writing:
             self._metrics.traces_failing = False
             logger.warning("the traces %s are written again; %d parts of episodes are lost", self._name, dropped)
 
-    def _prune(self, connection: TraceConnection) -> None:
+    def _prune(self, connection: TraceConnection, size: int = 0) -> None:
+        """Remove what is too old, and the oldest episodes until there is room for so many bytes."""
         self._prune_at = time.monotonic() + _PRUNE_EVERY_S
         try:
             before = connection.now() - self._retention.max_age_s
-            prune(connection, before=before, max_bytes=self._retention.max_bytes)
+            prune(connection, before=before, max_bytes=self._retention.max_bytes * _PRUNED - size)
         except STORE_ERRORS as error:
             logger.warning("old episodes can't be removed from the traces %s: %s", self._name, error)
 
