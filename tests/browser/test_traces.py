@@ -109,6 +109,32 @@ def test_tasks_by_runs_lead_to_their_episodes_and_what_the_model_wrote(visit: Pl
     assert page.evaluate("window.hacked") is None
 
 
+def test_links_and_keys_lead_along_the_list_of_the_filter(visit: PlayPage, server: RunningServer) -> None:
+    page = visit.page
+    newest, middle, oldest = (f"1-{MANY + number}" for number in (4, 3, 2))
+    page.goto(f"{server.url}/web/traces?text=needle&colour=red&episode={newest}#step-2")
+    page.wait_for_selector("h2:text-is('Step 2')")
+    page.locator(".neighbours a[href]:text-is('Next')").press("Enter")
+    page.wait_for_selector(f".index .stage-head:has-text('{middle}')")
+    page.wait_for_selector("h2:text-is('Reset')")
+    assert page.evaluate("document.activeElement.textContent") == "Next"
+    page.wait_for_selector(".neighbours a[href]:text-is('Next')")
+    page.keyboard.press("n")
+    page.wait_for_selector(f".index .stage-head:has-text('{oldest}')")
+    page.wait_for_selector(".neighbours a[href]:text-is('Previous')")
+    assert page.get_attribute(".neighbours a:text-is('Next')", "aria-disabled") == "true"
+    visit.assert_accessible()
+    for name in (middle, newest):
+        page.wait_for_selector(".neighbours a[href]:text-is('Previous')")
+        page.keyboard.press("p")
+        page.wait_for_selector(f".index .stage-head:has-text('{name}')")
+    page.go_back()
+    page.wait_for_selector(f".index .stage-head:has-text('{middle}')")
+    page.click("text=All episodes")
+    page.wait_for_selector("[data-testid=count]:text-is('3 episodes')")
+    assert page.input_value("#text") == "needle"
+
+
 def test_what_is_no_number_is_left_out_of_the_query(visit: PlayPage, server: RunningServer) -> None:
     page = visit.page
     for typed, matching in (("-", MANY + 4), ("-1", MANY + 4), ("1e", MANY + 4), ("1e3", 1)):

@@ -37,6 +37,18 @@ def test_pages_follow_each_other_without_gap_or_repetition(file: TraceFile) -> N
         list(file.episodes(after="9-9"))
 
 
+def test_pages_are_read_backwards_within_a_filter(file: TraceFile) -> None:
+    added = [file.add(replace(episode(number), started_at=7.0), entries()) for number in range(5)]  # at one time
+    assert [each.id for each in file.episodes(before=added[1])] == added[2:]
+    assert [each.id for each in file.episodes(limit=1, before=added[1])] == added[2:3]
+    assert [each.id for each in file.episodes(Filter(min_reward=3.0), 1, before=added[0])] == added[3:4]
+    assert list(file.episodes(before=added[-1])) == []
+    with pytest.raises(ConfigurationError, match="Expected the id of an episode"):
+        list(file.episodes(before="9-9"))
+    with pytest.raises(ConfigurationError, match="Expected after or before, got both"):
+        list(file.episodes(after=added[0], before=added[1]))
+
+
 def test_rounding_leaves_no_episode_out(file: TraceFile) -> None:
     rounded = 0.6 + 0.3 + 0.1
     for number, reward in enumerate((rounded, 1.0, 0.99, 1.01)):

@@ -49,6 +49,9 @@ def test_episodes_come_newest_first_and_by_pages(http: TestClient) -> None:
     assert ids(http, limit=1) == [newest]
     assert ids(http, limit=5, after=newest) == others
     assert ids(http, after=others[-1]) == []
+    assert ids(http, before=newest) == []
+    assert ids(http, before=others[-1], limit=1) == others[:1]
+    assert ids(http, before=others[-1], environment="run") == [newest]
 
 
 def test_episodes_are_filtered(http: TestClient) -> None:
@@ -143,6 +146,8 @@ def test_the_first_difference_is_found(http: TestClient) -> None:
         (f"{BASE}/9-9", 404, "Expected the id of an episode"),
         (f"{BASE}/9-9/entries", 404, "Expected the id of an episode"),
         (f"{BASE}?after=9-9", 404, "Expected the id of an episode"),
+        (f"{BASE}?before=9-9", 404, "Expected the id of an episode"),
+        (f"{BASE}?before=1-1&after=1-1", 404, "Expected after or before, got both"),
         (f"{BASE}?limit=0", 422, "greater than or equal to 1"),
         (f"{BASE}?colour=red", 422, "colour"),
         (f"{BASE}/1-1/export/pdf", 404, "Expected one of the formats messages, atif, json."),

@@ -73,6 +73,9 @@ SELECT name FROM found WHERE name IS NOT NULL
 """
 """SQL for the names of the environments: a look into the index for each, however many episodes there are."""
 
+# What episodes are listed by, and its values of a listed one, whatever they are.
+_LISTED_BY = "episode.started_at, episode.number"
+_LISTED = f"SELECT {_LISTED_BY} FROM episode WHERE episode.number = :listed"  # noqa: S608  # constants
 # A limit that is none, in every database.
 _NO_LIMIT = 2**62
 
@@ -89,6 +92,7 @@ class Query:
     """
 
     def __init__(self, where: Filter | None = None) -> None:
+        self._backwards = False
         given: dict[str, Any] = {name: value for name, value in asdict(where or Filter()).items() if value is not None}
         self._conditions = [_CONDITIONS[name] for name in given]
         self.has_text = "text" in given
@@ -111,16 +115,22 @@ class Query:
 
     def behind(self, number: int) -> Self:
         """Let only episodes through that are listed after the one with this number."""
-        last = "SELECT started_at, number FROM episode WHERE number = :after"  # whatever its time is
-        return self._with(f"(episode.started_at, episode.number) < ({last})", after=number)
+        return self._with(f"({_LISTED_BY}) < ({_LISTED})", listed=number)
+
+    def ahead(self, number: int) -> Self:
+        """Let only episodes through that are listed before the one with this number, the nearest first."""
+        self._backwards = True
+        return self._with(f"({_LISTED_BY}) > ({_LISTED})", listed=number)
 
     def episodes(self, limit: int | None = None) -> str:
-        """Return the SQL that selects the columns of episodes and how each ended, newest first."""
+        """Return the SQL that selects the columns of episodes and how each ended, in the order of the list."""
         self.values["limit"] = _NO_LIMIT if limit is None else limit
         columns = ", ".join(f"episode.{name}" for name in COLUMNS)
+        direction = "ASC" if self._backwards else "DESC"
+        order = ", ".join(f"{key} {direction}" for key in _LISTED_BY.split(", "))
         return (
             f"SELECT {columns}, {_HOW} {_FROM} WHERE {self._where} "  # constants
-            "ORDER BY episode.started_at DESC, episode.number DESC LIMIT :limit"
+            f"ORDER BY {order} LIMIT :limit"
         )
 
     def count(self) -> str:

@@ -129,7 +129,12 @@ class TraceFile:
             self._opening.close()
 
     def episodes(
-        self, where: Filter | None = None, limit: int | None = None, *, after: str | None = None
+        self,
+        where: Filter | None = None,
+        limit: int | None = None,
+        *,
+        after: str | None = None,
+        before: str | None = None,
     ) -> Iterator[Episode]:
         """Iterate over episodes, newest first, without reading their entries.
 
@@ -137,19 +142,24 @@ class TraceFile:
             where: Filter; by default all.
             limit: Maximum number.
             after: Id of the last episode of the page before, to go on behind it.
+            before: Id of the first episode of the page after, for the episodes ahead of it: the nearest comes first.
 
         Raises:
-            ConfigurationError: There is no episode ``after``, or the file is damaged or locked.
+            ConfigurationError: There is no episode ``after`` or ``before``, both are given, or the file is damaged or
+                locked.
 
         Example::
 
             first = list(traces.episodes(limit=50))
             second = list(traces.episodes(limit=50, after=first[-1].id))
         """
+        if after is not None and before is not None:
+            raise ConfigurationError(f"Expected after or before, got both: {after!r} and {before!r}.")
         query = Query(where)
         if after is not None:
-            self.episode(after)
-            query = query.behind(number_of(after) or 0)
+            query = query.behind(self._number_of(after))
+        if before is not None:
+            query = query.ahead(self._number_of(before))
         for row in self._rows(query, partial(query.episodes, limit)):
             yield _episode_of(row)
 
@@ -226,9 +236,7 @@ class TraceFile:
             IncompleteTraceError: Some of its entries are not on record, or can't be read.
             ConfigurationError: There is no such episode, or the file is damaged.
         """
-        self.episode(name)
-        number = number_of(name)
-        assert number is not None
+        number = self._number_of(name)
         blob = self._blob if long_values else _left_out
         position = 0
         for ancestor, count in self._lineage(number):
@@ -376,6 +384,17 @@ class TraceFile:
         numbers = [number for number in map(number_of, names) if number is not None]
         with self._usable():
             return remove(self._connection, numbers)
+
+    def _number_of(self, name: str) -> int:
+        """Return the number of an episode that is on record.
+
+        Raises:
+            ConfigurationError: As for ``episode``.
+        """
+        self.episode(name)
+        number = number_of(name)
+        assert number is not None
+        return number
 
     def _lineage(self, number: int) -> list[tuple[int, int | None]]:
         """Return the episodes that an episode continues, oldest first, and how many entries to read of each."""

@@ -56,9 +56,10 @@ class _FilterQuery(BaseModel):
 
 
 class _EpisodesQuery(_FilterQuery):
-    """Query of a page of episodes: a filter, and where the page begins."""
+    """Query of a page of episodes: a filter, and where the page begins, or with ``before`` ends."""
 
     after: str | None = None
+    before: str | None = None
     limit: int = Field(default=100, ge=1, le=500)
 
 
@@ -156,7 +157,8 @@ def _grid(traces: TraceFile, request: Request) -> Any:
 
 def _episodes(traces: TraceFile, request: Request) -> Any:
     query = _EpisodesQuery.model_validate(dict(request.query_params))
-    return [asdict(episode) for episode in traces.episodes(query.filter, query.limit, after=query.after)]
+    found = traces.episodes(query.filter, query.limit, after=query.after, before=query.before)
+    return [asdict(episode) for episode in found]
 
 
 def _episode(traces: TraceFile, request: Request) -> Any:

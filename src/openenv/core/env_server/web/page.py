@@ -58,6 +58,7 @@ _FILES = (
     "traces/filters.js",
     "traces/grid.js",
     "traces/list.js",
+    "traces/neighbours.js",
     "traces/save.js",
     "traces/source.js",
     "traces/tokens.js",

@@ -13,9 +13,14 @@ export function StepRow({ step, entry, current, differs, jump }) {
   </button></li>`, [step, entry, current, differs, jump]);
 }
 
+/** Whether a key is for the page: neither for what has the focus nor for the browser. */
+export function isForPage(event) {
+  return !event.target.closest?.("input, select, textarea, pre, .tokens") && !event.ctrlKey && !event.metaKey && !event.altKey;
+}
+
 /** The step that a key leads to from step `at`; undefined for a key of another meaning. */
 export function keyedStep(event, at) {
-  if (event.target.closest?.("input, select, textarea, pre, .tokens") || event.ctrlKey || event.metaKey || event.altKey) return undefined;
+  if (!isForPage(event)) return undefined;
   return { ArrowDown: at + 1, ArrowRight: at + 1, "]": at + 1, ArrowUp: at - 1, ArrowLeft: at - 1, "[": at - 1, Home: 0, End: Infinity }[event.key];
 }
 

@@ -7,6 +7,7 @@ import { Windowed } from "../windowed.js";
 import { addressOf } from "./address.js";
 import { Beside } from "./beside.js";
 import { Curve } from "./curve.js";
+import { Neighbours } from "./neighbours.js";
 import { differencePath, episodePath, labelOf, Source } from "./source.js";
 
 export function Episodes({ config, place, go, schema, onLoadError, onProblem }) {
@@ -49,7 +50,8 @@ export function Episodes({ config, place, go, schema, onLoadError, onProblem }) 
   return html`<main class="episodes" data-testid="episodes" data-count=${ids.length}>
     <h1 class="hidden">Episode ${labels.join(", ")}</h1>
     <section class="panel index" aria-label="Steps">
-      <header class="stage-head"><${Back} config=${config} place=${place} go=${go} /><span>${labels.join(", ")}</span></header>
+      <header class="stage-head"><${Back} config=${config} place=${place} go=${go} /><span>${labels.join(", ")}</span>
+        ${ids.length === 1 && config.compare.length === 0 && html`<${Neighbours} place=${place} go=${go} onLoadError=${onLoadError} onProblem=${onProblem} />`}</header>
       ${ids.length > 1 && html`<${Differences} labels=${labels} differences=${differences} jump=${jump} />`}
       <${Curve} ids=${labels} rewards=${rewards.map((found) => found.rewards)} at=${at} jump=${jump} />
       <${Windowed} count=${count} selected=${at} label="Steps" onRange=${(first, last) => sources.forEach((source) => source.wantRows(first, last).catch(onLoadError))}

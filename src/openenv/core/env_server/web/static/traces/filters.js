@@ -1,14 +1,11 @@
 // The filter of the list and the grid, and the choice between these two.
 import { getJson } from "../api.js";
 import { html, useEffect, useState } from "../html.js";
-import { addressOf, isReadable } from "./address.js";
+import { addressOf, isReadable, LINKED, TYPED } from "./address.js";
 
 const ENDINGS = ["done", "truncated", "running", "closed", "reset", "idle", "shutdown", "interrupted"];
 // Whether episodes are listed that a training evaluated by, by the value in the query.
 const EVALUATIONS = { true: "only", false: "none" };
-const TYPED = ["text", "environment", "ending", "min_reward", "seed", "evaluation"];
-// Conditions that come with a link, as from a cell of the grid.
-const LINKED = { split: "split", index: "task", model: "model", version: "version", run: "run", max_reward: "reward to", since: "since" };
 
 export function Filters({ place, go }) {
   const [environments, setEnvironments] = useState([]);
