@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.support.servers import RunningServer
-from tests.support.trace_files import entries, episode, new_file
+from tests.support.trace_files import BEGAN, entries, episode, new_file
 from tests.support.web_pages import PlayPage, failing
 
 from openenv.traces import Conversation
@@ -212,6 +212,44 @@ def test_evaluations_are_filtered_by(browser: Any, tmp_path: Path) -> None:
         page.wait_for_selector("[data-testid=count]:has-text('3 episodes')")
         page.click("text=Clear all")
         page.wait_for_selector("[data-testid=count]:has-text('4 episodes')")
+        visit.assert_accessible()
+        visit.close()
+
+
+def test_episodes_are_ordered_and_filtered_by_model_reward_and_time(browser: Any, tmp_path: Path) -> None:
+    with new_file(tmp_path / "traces.db") as traces:
+        for number, (reward, model) in enumerate([(2.0, "tiny"), (None, "tiny"), (-1.0, "large"), (3.0, "tiny")]):
+            written = [Conversation(f"e{number}", model=model)]
+            traces.add(replace(episode(number, 1), reward=reward), entries(1), written)
+    with RunningServer(viewer_app(tmp_path / "traces.db")) as server:
+        visit = PlayPage(browser, server, "/web/traces?order=colour", timezone_id="Asia/Kathmandu")
+        page = visit.page
+        first = "ol .episode:first-child"
+        page.wait_for_selector(f"{first}:has-text('seed 3')")
+        page.select_option("[data-testid=order]", label="lowest reward first")
+        page.wait_for_selector(f"{first}:has-text('seed 2')")
+        page.reload()
+        page.wait_for_selector(f"{first}:has-text('seed 2')")
+        page.select_option("#model", label="tiny")
+        page.wait_for_selector("[data-testid=count]:has-text('3 episodes')")
+        assert [seed[-1] for seed in page.locator("ol .episode .clip").all_inner_texts()] == ["0", "3", "1"]
+        page.click(f"{first} a")
+        page.wait_for_selector(".neighbours a[href]:text-is('Next')")
+        page.keyboard.press("n")
+        page.wait_for_selector(".index .stage-head:has-text('1-4')")
+        page.click("text=All episodes")
+        page.fill("#max_reward", "2.5")
+        page.wait_for_selector("[data-testid=count]:has-text('1 episode')")
+        page.click("text=Clear all")
+        page.click("summary:has-text('Time')")
+        page.fill("#since", "2025-10-09T14:38:21")  # 08:53:21 UTC
+        page.fill("#until", "2025-10-09T14:38:22")
+        page.wait_for_selector("[data-testid=count]:has-text('2 episodes')")
+        assert f"since={BEGAN + 1:.0f}&until={BEGAN + 2.999:.3f}" in page.url
+        page.reload()
+        page.wait_for_selector("summary:has-text('Time · 2')")
+        assert page.input_value("#until") == "2025-10-09T14:38:22"
+        assert page.input_value("[data-testid=order]") == "worst"
         visit.assert_accessible()
         visit.close()
 

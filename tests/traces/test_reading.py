@@ -14,6 +14,7 @@ from tests.support.trace_locations import rows
 from openenv import traces
 from openenv.core.exceptions import ConfigurationError, IncompleteTraceError
 from openenv.traces import Conversation, Entry, Filter, Score, TraceFile
+from openenv.traces.episodes import Order
 
 
 @pytest.fixture
@@ -47,6 +48,32 @@ def test_pages_are_read_backwards_within_a_filter(file: TraceFile) -> None:
         list(file.episodes(before="9-9"))
     with pytest.raises(ConfigurationError, match="Expected after or before, got both"):
         list(file.episodes(after=added[0], before=added[1]))
+
+
+@pytest.mark.parametrize(
+    ("order", "listed"),
+    [
+        ("newest", [4, 3, 2, 1, 0]),
+        ("oldest", [0, 1, 2, 3, 4]),
+        ("best", [3, 1, 0, 4, 2]),
+        ("worst", [4, 1, 0, 3, 2]),
+        ("longest", [2, 4, 3, 1, 0]),
+        ("shortest", [1, 0, 4, 3, 2]),
+    ],
+)
+def test_pages_follow_each_other_in_every_order(file: TraceFile, order: Order, listed: list[int]) -> None:
+    for number, (reward, steps) in enumerate([(1.0, 1), (1.0, 1), (None, 7), (2.5, 3), (-1.0, 3)]):
+        file.add(replace(episode(number), reward=reward, steps=steps), entries())
+    whole = [each.id for each in file.episodes(order=order)]
+    assert [file.episode(name).seed for name in whole] == [str(number) for number in listed]
+    for at, name in enumerate(whole):
+        assert [each.id for each in file.episodes(limit=2, after=name, order=order)] == whole[at + 1 : at + 3]
+        assert [each.id for each in file.episodes(before=name, order=order)] == whole[:at][::-1]
+
+
+def test_an_order_that_there_is_not_is_an_error_of_configuration(file: TraceFile) -> None:
+    with pytest.raises(ConfigurationError, match="Expected one of the orders newest"):
+        list(file.episodes(order="colour"))
 
 
 def test_rounding_leaves_no_episode_out(file: TraceFile) -> None:
@@ -131,6 +158,16 @@ def test_a_conversation_is_joined_to_its_episode_whichever_came_first(file: Trac
     assert [file.conversations(name) for name in names] == [[], [early], [late]]
     assert [each.id for each in file.episodes(Filter(model="m"))] == [names[2], names[1]]
     assert [group.key["model"] for group in file.groups("model")] == ["m", None]
+
+
+def test_models_are_those_of_episodes(file: TraceFile) -> None:
+    assert file.models() == []
+    file.add(replace(episode(1), episode_id="e1"), entries(), [Conversation("e1", model="tiny")])
+    for number, model in ((2, "large"), (3, "tiny"), (4, None)):
+        written = [Conversation(f"e{number}", model=model)]
+        file.add(replace(episode(number), episode_id=f"e{number}"), entries(), written)
+    file.add_conversation(Conversation("elsewhere", model="none of these"))
+    assert file.models() == ["large", "tiny"]
 
 
 def test_scores_lie_beside_each_other_under_their_names(file: TraceFile) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 from tests.support.environments.common import Add, CounterEnvironment, Total
-from tests.support.trace_files import entries, episode, new_file
+from tests.support.trace_files import BEGAN, entries, episode, new_file
 
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.env_server.traces.sqlite import connected
@@ -54,6 +54,21 @@ def test_episodes_come_newest_first_and_by_pages(http: TestClient) -> None:
     assert ids(http, before=others[-1], environment="run") == [newest]
 
 
+def test_episodes_come_in_the_order_of_the_query(http: TestClient) -> None:
+    newest = ids(http)
+    assert ids(http, order="oldest") == newest[::-1]
+    assert ids(http, order="longest") == ids(http, order="best") == [newest[2], *newest[:2]]
+    assert ids(http, order="worst", after=newest[0], limit=1) == newest[1:2]
+    assert ids(http, order="worst", before=newest[2]) == newest[1::-1]
+    assert http.get(BASE, params={"order": "colour"}).status_code == 422
+
+
+def test_episodes_are_filtered_by_their_beginning(http: TestClient) -> None:
+    newest = ids(http)
+    assert ids(http, until=BEGAN + 2) == newest[1:]
+    assert ids(http, since=BEGAN + 2, until=BEGAN + 2) == newest[1:2]
+
+
 def test_episodes_are_filtered(http: TestClient) -> None:
     (needle,) = ids(http, text="needle")
     assert ids(http, environment="run") == ids(http, ending="closed") == ids(http, seed="3") == [needle]
@@ -73,6 +88,8 @@ def test_tasks_by_runs_are_a_grid(tmp_path: Path) -> None:
                 replace(episode(number, 1), index=index, split=index and "test", reward=reward), entries(1), written
             )
     http = TestClient(viewer_app(path))
+    assert http.get(f"{TRACES}/models").json() == ["a", "b"]
+    assert [found["seed"] for found in http.get(BASE, params={"model": "b"}).json()] == ["1"]
     grid = http.get(f"{TRACES}/grid").json()
     assert (grid["by"], grid["columns"], grid["complete"]) == ("model", ["b", "a", None], True)
     assert [row["task"] for row in grid["rows"]] == [

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
@@ -21,6 +21,9 @@ UNREADABLE = "unreadable"
 
 EVALUATION_ID = "evaluation-"
 """Beginning of the ``episode_id`` of each episode in which a training evaluates its model, or a player beside it."""
+
+Order = Literal["newest", "oldest", "best", "worst", "longest", "shortest"]
+"""Which episodes a list begins with: by their beginning, their reward, where those without one come last, or steps."""
 
 Seconds = Annotated[float, Field(ge=0, lt=253_370_764_800, allow_inf_nan=False)]
 """Seconds since 1970, before the year 9999: what calendars can show."""

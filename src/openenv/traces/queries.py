@@ -8,7 +8,7 @@ from pydantic_core import to_json
 from openenv.core.env_server.traces.store import COLUMNS
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.rubrics.bounds import highest_within, lowest_reaching
-from openenv.traces.episodes import EVALUATION_ID, INTERRUPTED, RUNNING, Filter
+from openenv.traces.episodes import EVALUATION_ID, INTERRUPTED, RUNNING, Filter, Order
 
 _HOW = f"""
 CASE WHEN ending IS NOT NULL THEN ending
@@ -64,6 +64,14 @@ _GROUPED = {
 GROUP_FIELDS = tuple(_GROUPED)
 """Names of the values that episodes can be grouped by."""
 
+_MOST_READ_FOR_MODELS = 2000
+MODELS = f"""
+SELECT DISTINCT model FROM conversation WHERE model IS NOT NULL AND episode_id IN (
+    SELECT episode_id FROM episode ORDER BY started_at DESC LIMIT {_MOST_READ_FOR_MODELS}
+) ORDER BY model
+"""  # noqa: S608  # constants
+"""SQL for the names of the models and players of the newest episodes, which are looked up one by one."""
+
 ENVIRONMENTS = """
 WITH RECURSIVE found (name) AS (
     SELECT min(environment) FROM episode
@@ -73,9 +81,17 @@ SELECT name FROM found WHERE name IS NOT NULL
 """
 """SQL for the names of the environments: a look into the index for each, however many episodes there are."""
 
-# What episodes are listed by, and its values of a listed one, whatever they are.
-_LISTED_BY = "episode.started_at, episode.number"
-_LISTED = f"SELECT {_LISTED_BY} FROM episode WHERE episode.number = :listed"  # noqa: S608  # constants
+# What episodes are listed by, the largest first; of equal ones, the newest first.
+_BEGUN = ("episode.started_at", "episode.number")
+_LARGEST = 1.7976931348623157e308
+_LISTED_BY: dict[str, tuple[str, ...]] = {
+    "newest": _BEGUN,
+    "oldest": _BEGUN,  # the smallest first, which the index has, too
+    "best": (f"coalesce(reward, -{_LARGEST!r})", *_BEGUN),
+    "worst": (f"-coalesce(reward, {_LARGEST!r})", *_BEGUN),
+    "longest": ("steps", *_BEGUN),
+    "shortest": ("-steps", *_BEGUN),
+}
 # A limit that is none, in every database.
 _NO_LIMIT = 2**62
 
@@ -85,14 +101,21 @@ class Query:
 
     Args:
         where: Filter; ``None`` for all episodes.
+        order: Which episodes are listed first.
 
     Attributes:
         values: The values by their names in the SQL, but for ``alive``; see ``alive_since``.
         has_text: Whether a text is searched for.
+
+    Raises:
+        ConfigurationError: There is no such order.
     """
 
-    def __init__(self, where: Filter | None = None) -> None:
-        self._backwards = False
+    def __init__(self, where: Filter | None = None, order: Order = "newest") -> None:
+        if order not in _LISTED_BY:
+            raise ConfigurationError(f"Expected one of the orders {', '.join(_LISTED_BY)}, got {order!r}.")
+        self._listed_by = _LISTED_BY[order]
+        self._falls = order != "oldest"
         given: dict[str, Any] = {name: value for name, value in asdict(where or Filter()).items() if value is not None}
         self._conditions = [_CONDITIONS[name] for name in given]
         self.has_text = "text" in given
@@ -115,19 +138,19 @@ class Query:
 
     def behind(self, number: int) -> Self:
         """Let only episodes through that are listed after the one with this number."""
-        return self._with(f"({_LISTED_BY}) < ({_LISTED})", listed=number)
+        return self._beside(number, "<" if self._falls else ">")
 
     def ahead(self, number: int) -> Self:
         """Let only episodes through that are listed before the one with this number, the nearest first."""
-        self._backwards = True
-        return self._with(f"({_LISTED_BY}) > ({_LISTED})", listed=number)
+        self._falls = not self._falls
+        return self._beside(number, "<" if self._falls else ">")
 
     def episodes(self, limit: int | None = None) -> str:
         """Return the SQL that selects the columns of episodes and how each ended, in the order of the list."""
         self.values["limit"] = _NO_LIMIT if limit is None else limit
         columns = ", ".join(f"episode.{name}" for name in COLUMNS)
-        direction = "ASC" if self._backwards else "DESC"
-        order = ", ".join(f"{key} {direction}" for key in _LISTED_BY.split(", "))
+        direction = "DESC" if self._falls else "ASC"
+        order = ", ".join(f"{key} {direction}" for key in self._listed_by)
         return (
             f"SELECT {columns}, {_HOW} {_FROM} WHERE {self._where} "  # constants
             f"ORDER BY {order} LIMIT :limit"
@@ -160,6 +183,11 @@ class Query:
     @property
     def _where(self) -> str:
         return " AND ".join(self._conditions) or "TRUE"
+
+    def _beside(self, number: int, sign: str) -> Self:
+        keys = ", ".join(self._listed_by)
+        listed = f"SELECT {keys} FROM episode WHERE episode.number = :listed"  # noqa: S608  # constants
+        return self._with(f"({keys}) {sign} ({listed})", listed=number)
 
     def _with(self, condition: str, **values: Any) -> Self:
         self._conditions.append(condition)

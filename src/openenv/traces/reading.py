@@ -41,9 +41,10 @@ from openenv.traces.episodes import (
     EpisodeRecord,
     Filter,
     Group,
+    Order,
     Score,
 )
-from openenv.traces.queries import ENVIRONMENTS, Query
+from openenv.traces.queries import ENVIRONMENTS, MODELS, Query
 
 _Value = TypeVar("_Value")
 
@@ -135,18 +136,21 @@ class TraceFile:
         *,
         after: str | None = None,
         before: str | None = None,
+        order: Order = "newest",
     ) -> Iterator[Episode]:
-        """Iterate over episodes, newest first, without reading their entries.
+        """Iterate over episodes, by default the newest first, without reading their entries.
 
         Args:
             where: Filter; by default all.
             limit: Maximum number.
             after: Id of the last episode of the page before, to go on behind it.
             before: Id of the first episode of the page after, for the episodes ahead of it: the nearest comes first.
+            order: Which come first: ``newest``, ``oldest``, ``best`` or ``worst`` by their reward, ``longest`` or
+                ``shortest`` by their steps; of equal ones, the newest. Episodes without a reward come last by it.
 
         Raises:
-            ConfigurationError: There is no episode ``after`` or ``before``, both are given, or the file is damaged or
-                locked.
+            ConfigurationError: There is no such order, no episode ``after`` or ``before``, both are given, or the file
+                is damaged or locked.
 
         Example::
 
@@ -155,7 +159,7 @@ class TraceFile:
         """
         if after is not None and before is not None:
             raise ConfigurationError(f"Expected after or before, got both: {after!r} and {before!r}.")
-        query = Query(where)
+        query = Query(where, order)
         if after is not None:
             query = query.behind(self._number_of(after))
         if before is not None:
@@ -220,6 +224,15 @@ class TraceFile:
         """
         with self._usable():
             return [name for (name,) in self._connection.execute(ENVIRONMENTS)]
+
+    def models(self) -> list[str]:
+        """Return the names of the models and players that the newest episodes' conversations are of.
+
+        Raises:
+            ConfigurationError: The file is damaged or locked.
+        """
+        with self._usable():
+            return [name for (name,) in self._connection.execute(MODELS)]
 
     def entries(
         self, name: str, start: int = 0, stop: int | None = None, *, long_values: bool = True

@@ -18,7 +18,7 @@ from starlette.routing import BaseRoute, Route
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.wire.results import component_totals
 from openenv.traces.comparing import differences
-from openenv.traces.episodes import STEP, Count, Entry, EpisodeRecord, Filter
+from openenv.traces.episodes import STEP, Count, Entry, EpisodeRecord, Filter, Order
 from openenv.traces.formats.atif import trajectory_of
 from openenv.traces.formats.messages import row_of
 from openenv.traces.reading import TraceFile
@@ -47,6 +47,7 @@ class _FilterQuery(BaseModel):
     min_reward: float | None = None
     max_reward: float | None = None
     since: float | None = None
+    until: float | None = None
     evaluation: bool | None = None
 
     @property
@@ -56,10 +57,11 @@ class _FilterQuery(BaseModel):
 
 
 class _EpisodesQuery(_FilterQuery):
-    """Query of a page of episodes: a filter, and where the page begins, or with ``before`` ends."""
+    """Query of a page of episodes: a filter, the order, and where the page begins, or with ``before`` ends."""
 
     after: str | None = None
     before: str | None = None
+    order: Order = "newest"
     limit: int = Field(default=100, ge=1, le=500)
 
 
@@ -87,6 +89,7 @@ def trace_routes(file: str | Path) -> list[BaseRoute]:
     """
     answers: dict[str, Callable[[TraceFile, Request], Any]] = {
         "environments": _environments,
+        "models": _models,
         "count": _count,
         "grid": _grid,
         "episodes": _episodes,
@@ -146,6 +149,10 @@ def _environments(traces: TraceFile, request: Request) -> Any:
     return traces.environments()
 
 
+def _models(traces: TraceFile, request: Request) -> Any:
+    return traces.models()
+
+
 def _count(traces: TraceFile, request: Request) -> Any:
     return traces.count(_FilterQuery.model_validate(dict(request.query_params)).filter)
 
@@ -157,7 +164,7 @@ def _grid(traces: TraceFile, request: Request) -> Any:
 
 def _episodes(traces: TraceFile, request: Request) -> Any:
     query = _EpisodesQuery.model_validate(dict(request.query_params))
-    found = traces.episodes(query.filter, query.limit, after=query.after, before=query.before)
+    found = traces.episodes(query.filter, query.limit, after=query.after, before=query.before, order=query.order)
     return [asdict(episode) for episode in found]
 
 

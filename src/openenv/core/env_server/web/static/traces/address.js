@@ -1,23 +1,25 @@
-// What the address says of the view: the list or the grid, its filter, and the episodes that are shown.
+// What the address says of the view: the list or the grid, its filter, the order of the list, and the episodes that are shown.
 
 export const MOST_BESIDE = 4;
 const NUMBER = /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d{1,3})?$/i;
 // What a filter has: conditions with a field, and those that come with a link, as from a cell of the grid, by their names.
-export const TYPED = ["text", "environment", "ending", "min_reward", "seed", "evaluation"];
-export const LINKED = { split: "split", index: "task", model: "model", version: "version", run: "run", max_reward: "reward to", since: "since" };
+export const TYPED = ["text", "environment", "ending", "model", "min_reward", "max_reward", "seed", "evaluation", "since", "until"];
+export const LINKED = { split: "split", index: "task", version: "version", run: "run" };
+// Orders of the list, with what the page calls them.
+export const ORDERS = { newest: "newest first", oldest: "oldest first", best: "highest reward first", worst: "lowest reward first", longest: "most steps first", shortest: "fewest steps first" };
 // What the server reads as numbers and as a choice; it refuses a query with others.
-const FORMS = { min_reward: NUMBER, max_reward: NUMBER, since: NUMBER, run: /^\d{1,15}$/, evaluation: /^(true|false)$/ };
+const FORMS = { min_reward: NUMBER, max_reward: NUMBER, since: NUMBER, until: NUMBER, run: /^\d{1,15}$/, evaluation: /^(true|false)$/ };
 
 export function placeOf({ search }) {
-  const { view = "list", by = "", episode, with: others = "", ...filter } = Object.fromEntries(new URLSearchParams(search));
+  const { view = "list", by = "", order = "", episode, with: others = "", ...filter } = Object.fromEntries(new URLSearchParams(search));
   const ids = [episode, ...others.split(",")].filter(Boolean).slice(0, MOST_BESIDE);
   const names = [...TYPED, ...Object.keys(LINKED)]; // the server refuses a query with others
-  return { view, by, ids, filter: Object.fromEntries(Object.entries(filter).filter(([name, value]) => names.includes(name) && isReadable([name, value]))) };
+  return { view, by, order: ORDERS[order] && order, ids, filter: Object.fromEntries(Object.entries(filter).filter(([name, value]) => names.includes(name) && isReadable([name, value]))) };
 }
 
 /** The address of a place in the page. */
-export function addressOf({ view, by, ids: [episode, ...others], filter }) {
-  const query = { view: view === "list" ? "" : view, by, episode, with: others.join(), ...filter };
+export function addressOf({ view, by, order, ids: [episode, ...others], filter }) {
+  const query = { view: view === "list" ? "" : view, by, order, episode, with: others.join(), ...filter };
   return `${location.pathname}?${queryOf(query)}`;
 }
 

@@ -4,29 +4,67 @@ import { html, useEffect, useState } from "../html.js";
 import { addressOf, isReadable, LINKED, TYPED } from "./address.js";
 
 const ENDINGS = ["done", "truncated", "running", "closed", "reset", "idle", "shutdown", "interrupted"];
+// Seconds, so that a list to a second has all of it.
+const WITHIN_SECOND = 0.999;
 // Whether episodes are listed that a training evaluated by, by the value in the query.
 const EVALUATIONS = { true: "only", false: "none" };
 
 export function Filters({ place, go }) {
   const [environments, setEnvironments] = useState([]);
+  const [models, setModels] = useState([]);
   useEffect(() => {
     getJson("web/traces/environments").then(setEnvironments, () => {}); // the list says what is wrong
+    getJson("web/traces/models").then(setModels, () => {});
   }, []);
   const { filter } = place;
-  const set = (name) => (event) => go({ filter: { ...filter, [name]: event.target.value } }, true);
+  const put = (name, value) => go({ filter: { ...filter, [name]: value } }, true);
+  const set = (name) => (event) => put(name, event.target.value);
   const linked = Object.keys(LINKED).filter((name) => filter[name]);
-  const names = environments.includes(filter.environment ?? "") || !filter.environment ? environments : [...environments, filter.environment];
   return html`<form class="panel filters" role="search" onSubmit=${(event) => event.preventDefault()}>
     <div class="input wide"><label for="text">Search</label><input id="text" type="search" placeholder="text of requests, answers and messages" value=${filter.text ?? ""} onInput=${set("text")} /></div>
-    <div class="input"><label for="environment">Environment</label><${Options} id="environment" names=${names} value=${filter.environment} onChange=${set("environment")} /></div>
+    <div class="input"><label for="environment">Environment</label><${Options} id="environment" names=${withChosen(environments, filter.environment)} value=${filter.environment} onChange=${set("environment")} /></div>
+    <div class="input"><label for="model">Model or player</label><${Options} id="model" names=${withChosen(models, filter.model)} value=${filter.model} onChange=${set("model")} /></div>
     <div class="input"><label for="ending">Ending</label><${Options} id="ending" names=${ENDINGS} value=${filter.ending} onChange=${set("ending")} /></div>
-    <div class="input"><label for="min_reward">Reward from</label><input id="min_reward" inputmode="text" aria-invalid=${Boolean(filter.min_reward) && !isReadable(["min_reward", filter.min_reward])} value=${filter.min_reward ?? ""} onInput=${set("min_reward")} /></div>
+    <${Bound} name="min_reward" label="Reward from" filter=${filter} set=${set} />
+    <${Bound} name="max_reward" label="Reward to" filter=${filter} set=${set} />
     <div class="input"><label for="seed">Seed</label><input id="seed" inputmode="numeric" value=${filter.seed ?? ""} onInput=${set("seed")} /></div>
     <div class="input"><label for="evaluation">Evaluations</label><${Options} id="evaluation" names=${Object.keys(EVALUATIONS)} texts=${EVALUATIONS} value=${filter.evaluation} onChange=${set("evaluation")} /></div>
+    <${Times} filter=${filter} put=${put} />
     ${(linked.length > 0 || TYPED.some((name) => filter[name])) && html`<div class="linked">
       ${linked.map((name) => html`<button type="button" class="secondary" aria-label=${`Remove ${LINKED[name]} ${filter[name]}`} onClick=${() => go({ filter: { ...filter, [name]: "" } })}>${LINKED[name]} ${filter[name]} <span aria-hidden="true">×</span></button>`)}
       <button type="button" class="quiet" onClick=${() => go({ filter: {} })}>Clear all</button></div>`}
   </form>`;
+}
+
+/** Names to choose from, with the one that is chosen. */
+function withChosen(names, chosen) {
+  return names.includes(chosen ?? "") || !chosen ? names : [...names, chosen];
+}
+
+function Bound({ name, label, filter, set }) {
+  return html`<div class="input"><label for=${name}>${label}</label><input id=${name} inputmode="text" aria-invalid=${Boolean(filter[name]) && !isReadable([name, filter[name]])} value=${filter[name] ?? ""} onInput=${set(name)} /></div>`;
+}
+
+/** When episodes began, open from the start where the filter has it. */
+function Times({ filter, put }) {
+  const [isOpen] = useState(Boolean(filter.since || filter.until));
+  const given = ["since", "until"].filter((name) => filter[name]).length;
+  return html`<details class="more times" open=${isOpen}><summary>Time${given > 0 && ` · ${given}`}</summary><div>
+    <${Time} name="since" label="Began from" filter=${filter} put=${put} />
+    <${Time} name="until" label="Began to" filter=${filter} put=${put} lasts=${WITHIN_SECOND} /></div></details>`;
+}
+
+/** A time of the clock of this machine, which the filter has in seconds since 1970; `lasts` is added to what is chosen. */
+function Time({ name, label, filter, put, lasts = 0 }) {
+  const input = (event) => put(name, event.target.value && String(Math.floor(Date.parse(event.target.value) / 1000) + lasts));
+  return html`<div class="input time"><label for=${name}>${label}</label><input id=${name} type="datetime-local" step="1" value=${clockOf(filter[name])} onInput=${input} /></div>`;
+}
+
+/** A time as its field has it, at its shortest: another text for the same time ends what is being typed. */
+function clockOf(seconds) {
+  const at = new Date(1000 * Math.floor(seconds));
+  if (!seconds || Number.isNaN(at.getTime())) return "";
+  return new Date(at - 60_000 * at.getTimezoneOffset()).toISOString().slice(0, at.getSeconds() === 0 ? 16 : 19);
 }
 
 function Options({ id, names, texts = {}, value, onChange }) {

@@ -1,9 +1,9 @@
-// The list of episodes, newest first, read by pages.
+// The list of episodes, by default newest first, read by pages.
 import { getPatiently } from "../api.js";
 import { html, useEffect, useRef, useState } from "../html.js";
 import { number, taskOf, tone, when } from "../turns.js";
 import { Windowed } from "../windowed.js";
-import { addressOf, MOST_BESIDE, queryOf } from "./address.js";
+import { addressOf, MOST_BESIDE, ORDERS, queryOf } from "./address.js";
 import { Filters, Views } from "./filters.js";
 import { Save } from "./save.js";
 
@@ -11,7 +11,7 @@ const PAGE = 100;
 const TYPING_MS = 150;
 
 export function List({ place, go, onLoadError, onProblem }) {
-  const { found, count, more } = useEpisodes(place.filter, onLoadError, onProblem);
+  const { found, count, more } = useEpisodes(place, onLoadError, onProblem);
   const [picked, setPicked] = useState([]);
   const toggle = (id) => setPicked(picked.includes(id) ? picked.filter((other) => other !== id) : [...picked, id].slice(-MOST_BESIDE));
   return html`<main class="traces" data-testid="traces" aria-busy=${found === null || found.isOld}>
@@ -20,6 +20,7 @@ export function List({ place, go, onLoadError, onProblem }) {
     <section class="panel results" aria-label="Episodes">
       <header class="stage-head"><${Views} place=${place} go=${go} />
         <span role="status" data-testid="count">${count === null ? (found === null ? "" : "Counting") : `${count} episode${count === 1 ? "" : "s"}`}</span>
+        <label class="by">Order <select data-testid="order" onChange=${(event) => go({ order: event.target.value }, true)}>${Object.entries(ORDERS).map(([name, label]) => html`<option value=${name} selected=${name === (place.order || "newest")}>${label}</option>`)}</select></label>
         <span class="downloads">${["messages", "json"].map((to) => html`<${Save} path=${`web/traces/export/${to}?${queryOf(place.filter)}`} name=${`episodes.${to}.jsonl`} disabled=${!found?.episodes.length}>Save all as ${to === "json" ? "JSON" : to}</${Save}>`)}</span>
         <button type="button" class="secondary" disabled=${picked.length < 2} onClick=${() => go({ ids: picked })}>${picked.length ? `Compare ${picked.join(", ")}` : `Compare 2 to ${MOST_BESIDE}`}</button></header>
       ${found !== null && html`
@@ -30,14 +31,15 @@ export function List({ place, go, onLoadError, onProblem }) {
 }
 
 /** The pages of episodes that were read, and how many there are, which comes later. */
-function useEpisodes(filter, onLoadError, onProblem) {
+function useEpisodes({ filter, order }, onLoadError, onProblem) {
   const [found, setFound] = useState(null);
   const [count, setCount] = useState(null);
   const current = useRef(null); // ends what is fetched for the query
   const loading = useRef(null);
   const query = queryOf(filter);
+  const listed = queryOf({ ...filter, order });
   const get = (path) => getPatiently(path, current.current.signal, onProblem);
-  const page = (after) => get(`web/traces/episodes?${[query, queryOf({ after, limit: PAGE })].filter(Boolean).join("&")}`);
+  const page = (after) => get(`web/traces/episodes?${[listed, queryOf({ after, limit: PAGE })].filter(Boolean).join("&")}`);
   const begin = async () => {
     setCount(null);
     const episodes = await page();
@@ -53,7 +55,7 @@ function useEpisodes(filter, onLoadError, onProblem) {
       clearTimeout(timer);
       current.current.abort();
     };
-  }, [query]);
+  }, [listed]);
   const more = async () => {
     if (loading.current === found || found.complete || found.isOld) return;
     loading.current = found;

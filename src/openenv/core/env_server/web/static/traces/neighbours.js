@@ -26,7 +26,7 @@ export function Neighbours({ place, go, onLoadError, onProblem }) {
   useEffect(() => {
     const shown = new AbortController();
     const load = async ({ name, bound }) => {
-      const [episode] = await getPatiently(`web/traces/episodes?${queryOf({ ...place.filter, [bound]: id, limit: 1 })}`, shown.signal, onProblem);
+      const [episode] = await getPatiently(`web/traces/episodes?${queryOf({ ...place.filter, order: place.order, [bound]: id, limit: 1 })}`, shown.signal, onProblem);
       setFound((others) => ({ ...others, [name]: episode?.id ?? null }));
     };
     LINKS.forEach((link) => load(link).catch(onLoadError));
