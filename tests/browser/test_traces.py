@@ -232,7 +232,7 @@ def test_episodes_are_ordered_and_filtered_by_model_reward_and_time(browser: Any
         page.wait_for_selector(f"{first}:has-text('seed 2')")
         page.select_option("#model", label="tiny")
         page.wait_for_selector("[data-testid=count]:has-text('3 episodes')")
-        assert [seed[-1] for seed in page.locator("ol .episode .clip").all_inner_texts()] == ["0", "3", "1"]
+        assert [seed[-1] for seed in page.locator("ol .episode :nth-child(4)").all_inner_texts()] == ["0", "3", "1"]
         page.click(f"{first} a")
         page.wait_for_selector(".neighbours a[href]:text-is('Next')")
         page.keyboard.press("n")
@@ -250,6 +250,30 @@ def test_episodes_are_ordered_and_filtered_by_model_reward_and_time(browser: Any
         page.wait_for_selector("summary:has-text('Time · 2')")
         assert page.input_value("#until") == "2025-10-09T14:38:22"
         assert page.input_value("[data-testid=order]") == "worst"
+        visit.assert_accessible()
+        visit.close()
+
+
+def test_what_stands_out_about_episodes_is_marked_in_the_list(browser: Any, tmp_path: Path) -> None:
+    error = HOSTILE.split("\n")[0]
+    kinds: list[tuple[dict[str, Any], list[str]]] = [
+        ({}, []),
+        ({"reward": 0.0}, []),
+        ({"ending": "truncated"}, ["cut off"]),
+        ({"reward": None}, ["no reward"]),
+        ({"ending": "running", "ended_at": None, "reward": None}, ["no reward"]),  # its server has died
+        ({"ending": "truncated", "error": error, "reward": None}, ["cut off", "no reward", error]),
+    ]
+    with new_file(tmp_path / "traces.db") as traces:
+        for number, (changes, _) in enumerate(kinds):
+            traces.add(replace(episode(number, 1), **changes), entries(1))
+    with RunningServer(viewer_app(tmp_path / "traces.db")) as server:
+        visit = PlayPage(browser, server, "/web/traces?order=oldest")
+        page = visit.page
+        page.wait_for_selector("[data-testid=count]:has-text('6 episodes')")
+        marked = [row.locator(".chip").all_inner_texts() for row in page.locator("ol .episode").all()]
+        assert marked == [flags for _, flags in kinds]
+        assert page.evaluate("window.hacked") is None
         visit.assert_accessible()
         visit.close()
 

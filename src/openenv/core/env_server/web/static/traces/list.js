@@ -8,6 +8,8 @@ import { Filters, Views } from "./filters.js";
 import { Save } from "./save.js";
 
 const PAGE = 100;
+// Endings of episodes that may lack a reward for being unfinished or damaged.
+const WITHOUT_REWARD = ["running", "unreadable"];
 const TYPING_MS = 150;
 
 export function List({ place, go, onLoadError, onProblem }) {
@@ -24,7 +26,7 @@ export function List({ place, go, onLoadError, onProblem }) {
         <span class="downloads">${["messages", "json"].map((to) => html`<${Save} path=${`web/traces/export/${to}?${queryOf(place.filter)}`} name=${`episodes.${to}.jsonl`} disabled=${!found?.episodes.length}>Save all as ${to === "json" ? "JSON" : to}</${Save}>`)}</span>
         <button type="button" class="secondary" disabled=${picked.length < 2} onClick=${() => go({ ids: picked })}>${picked.length ? `Compare ${picked.join(", ")}` : `Compare 2 to ${MOST_BESIDE}`}</button></header>
       ${found !== null && html`
-        <div class="row-head" aria-hidden="true"><span></span><span>Episode</span><span>Environment</span><span>Task</span><span>Began</span><span>Steps</span><span>Reward</span><span>Ending</span></div>
+        <div class="row-head" aria-hidden="true"><span></span><span>Episode</span><span>Environment</span><span>Task</span><span>Began</span><span>Steps</span><span>Reward</span><span>Ending</span><span>Flags</span></div>
         <${Windowed} count=${found.episodes.length} onEnd=${more} label="Episodes" row=${(at) => html`<${EpisodeRow} key=${found.episodes[at].id} episode=${found.episodes[at]} picked=${picked} toggle=${toggle} place=${place} go=${go} />`} />`}
     </section>
   </main>`;
@@ -75,5 +77,14 @@ function EpisodeRow({ episode, picked, toggle, place, go }) {
     <a href=${addressOf({ ...place, ids: [episode.id] })} onClick=${open}>${episode.id}</a>
     <span>${episode.environment}</span><span class="clip">${taskOf(episode)}</span><span>${episode.started_at > 0 ? when(episode.started_at) : ""}</span>
     <span class="figure">${episode.steps}</span><span class="figure ${tone(episode.reward)}">${episode.reward === null ? "" : number(episode.reward)}</span>
-    <span>${episode.error ? html`<span class="bad">${episode.ending} · ${episode.error}</span>` : episode.ending}</span></li>`;
+    <span>${episode.ending}</span><span class="clip">${flagsOf(episode).map(({ text, title, bad }) => html`<span class=${bad ? "chip bad" : "chip"} title=${title}>${text}</span>`)}</span></li>`;
+}
+
+/** What stands out about an episode, and how it does. */
+function flagsOf({ ending, error, reward }) {
+  return [
+    ending === "truncated" && { text: "cut off", title: "It was cut off before its end, as by a limit of steps." },
+    reward === null && !WITHOUT_REWARD.includes(ending) && { text: "no reward", title: "None of its steps had a reward." },
+    error && { text: error, title: `Its last error: ${error}`, bad: true },
+  ].filter(Boolean);
 }
