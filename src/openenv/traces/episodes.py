@@ -23,7 +23,7 @@ EVALUATION_ID = "evaluation-"
 """Beginning of the ``episode_id`` of each episode in which a training evaluates its model, or a player beside it."""
 
 Order = Literal["newest", "oldest", "best", "worst", "longest", "shortest"]
-"""Which episodes a list begins with: by their beginning, their reward, where those without one come last, or steps."""
+"""Order of a list of episodes: by their beginning, by their reward, where those without one come last, or by steps."""
 
 Seconds = Annotated[float, Field(ge=0, lt=253_370_764_800, allow_inf_nan=False)]
 """Seconds since 1970, before the year 9999: what calendars can show."""

@@ -63,8 +63,9 @@ function Time({ name, label, filter, put, lasts = 0 }) {
 /** A time as its field has it, at its shortest: another text for the same time ends what is being typed. */
 function clockOf(seconds) {
   const at = new Date(1000 * Math.floor(seconds));
-  if (!seconds || Number.isNaN(at.getTime())) return "";
-  return new Date(at - 60_000 * at.getTimezoneOffset()).toISOString().slice(0, at.getSeconds() === 0 ? 16 : 19);
+  const shown = new Date(at - 60_000 * at.getTimezoneOffset());
+  if (!seconds || Number.isNaN(shown.getTime())) return "";
+  return shown.toISOString().slice(0, at.getSeconds() === 0 ? 16 : 19);
 }
 
 function Options({ id, names, texts = {}, value, onChange }) {
