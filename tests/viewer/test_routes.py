@@ -189,6 +189,7 @@ def test_the_page_is_all_that_the_viewer_has_beside_it(http: TestClient) -> None
         "results": False,
         "compare": [],
         "beside": False,
+        "views": True,
     }
     assert http.get(BASE, headers={"X-Forwarded-For": "203.0.113.9"}).status_code == 401
 
