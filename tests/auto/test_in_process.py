@@ -97,8 +97,14 @@ def test_one_that_trusts_nobody_here_has_a_token(
                 fetch_schemas(provider.base_url)
 
 
-def test_an_application_that_trusts_nobody_here_has_a_token() -> None:
-    provider = InProcessProvider(partial(create_app, ThreadedCounterEnvironment, Add, Total, auth="always"))
+@pytest.mark.parametrize("names", [(), ("trainer",)])
+def test_an_application_that_trusts_nobody_here_has_a_token(names: tuple[str, ...], tmp_path: Path) -> None:
+    file = tmp_path / "tokens.toml"
+    file.write_text("".join(f"[{name}]\nsha256 = '{'0' * 64}'\nrole = 'play'\n" for name in names))
+    tokens = file if names else None
+    provider = InProcessProvider(
+        partial(create_app, ThreadedCounterEnvironment, Add, Total, auth="always", tokens=tokens)
+    )
     with GenericEnvClient(provider=provider).sync() as client:
         client.reset()
         with pytest.raises(ServerUnauthorizedError):

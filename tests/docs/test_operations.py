@@ -14,7 +14,9 @@ _ROW = re.compile(r"^\| (`(?:openenv|process)_.*?) \| (.*?) \|", re.MULTILINE)
 
 def test_the_metrics_and_their_labels(serve: Serve, tmp_path: Path) -> None:
     told: dict[str, set[str]] = {}
-    with serve(traces=tmp_path / "traces.db").http() as http:
+    tokens = tmp_path / "tokens.toml"
+    tokens.write_text(f"[trainer]\nsha256 = '{'0' * 64}'\nrole = 'play'\n")
+    with serve(traces=tmp_path / "traces.db", tokens=tokens).http() as http:
         http.get("/state", headers={"X-OpenEnv-Session": "none"})  # an error, which there would be none of otherwise
         text = http.get("/metrics").text
     for family in text_string_to_metric_families(text):

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from starlette.types import Message
 
+from openenv.core.env_server.access.clients import ClientLimits
 from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.env_server.websocket.endpoint import WebSocketTransport
 
@@ -26,7 +27,7 @@ class FakeSocket:
         self.reads = asyncio.Event()
         self.reads.set()
         self._scope = {"query_string": b"", "subprotocols": list(subprotocols)}
-        self._transport = WebSocketTransport(sessions, max_message_bytes)
+        self._transport = WebSocketTransport(sessions, ClientLimits(sessions.limits, None), max_message_bytes)
         self._events: asyncio.Queue[Message] = asyncio.Queue()
         self._events.put_nowait({"type": "websocket.connect"})
         self._gone: Exception | None = None

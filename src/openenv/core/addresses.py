@@ -229,3 +229,20 @@ def address_of(host: str) -> IPv4Address | IPv6Address | None:
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         return address.ipv4_mapped
     return address
+
+
+_TOKEN_CLIENT = "token:"  # noqa: S105  # a beginning, not a token
+
+
+def token_client(name: str) -> str:
+    """Return the client that all peers with a named token are, as ``token:NAME``."""
+    return f"{_TOKEN_CLIENT}{name}"
+
+
+def token_name(client: str | None) -> str | None:
+    """Return the name of a client's token; ``None`` for a client without a named token.
+
+    Args:
+        client: The client: an address, or as ``token_client`` returns it.
+    """
+    return client.removeprefix(_TOKEN_CLIENT) if client is not None and client.startswith(_TOKEN_CLIENT) else None

@@ -33,7 +33,7 @@ ResultT = TypeVar("ResultT")
 
 JOURNAL_VARIABLE = SETTINGS["journal"].variable
 # What the address and all servers share for as long as the fleet runs.
-_FIXED = frozenset({"allowed_hosts", "allowed_origins", "auth", "journal", "token"})
+_FIXED = frozenset({"allowed_hosts", "allowed_origins", "auth", "journal", "token", "tokens"})
 
 
 class Fleet:
@@ -104,7 +104,7 @@ class Fleet:
         self._log_level = log_level
         self._log_format = log_format
         self._tls = tls
-        self._settings = _with_absolute_journal(settings)
+        self._settings = _with_absolute_files(settings)
         self._access = AccessPolicy.of(ServerConfig.read(settings, max_sessions=max_sessions))
         self._cluster: Cluster | None = None
         self._listener: socket | None = None
@@ -339,12 +339,13 @@ async def _call(function: Callable[[], ResultT]) -> ResultT:
     return function()
 
 
-def _with_absolute_journal(settings: ServerSettings) -> ServerSettings:
-    """Name a journal's file by its whole path, since servers run in other folders; by default the variable's."""
+def _with_absolute_files(settings: ServerSettings) -> ServerSettings:
+    """Name the files of journal and tokens by whole paths, since servers run in other folders; else the variables'."""
     journal = settings.get("journal") or os.environ.get(JOURNAL_VARIABLE)
-    if journal is None or "://" in str(journal):
-        return settings
-    return {**settings, "journal": Path(journal).absolute()}
+    if journal is not None and "://" not in str(journal):
+        settings = {**settings, "journal": Path(journal).absolute()}
+    tokens = settings.get("tokens") or os.environ.get(SETTINGS["tokens"].variable)
+    return {**settings, "tokens": Path(tokens).absolute()} if tokens else settings
 
 
 def _not_running() -> ConfigurationError:

@@ -267,6 +267,14 @@ class TestOffLoopback:
         assert "with the token that OPENENV_TOKEN holds here" in text
         assert "a-token-of-the-user-s" not in text
 
+    def test_a_file_of_tokens_is_named_and_no_token_is_made(self, tmp_path: Path) -> None:
+        file = tmp_path / "tokens.toml"
+        file.write_text('[trainer]\ntoken = "of-the-trainer"\nrole = "play"\n')
+        text = self.printed(tmp_path, "--tokens", file)
+        assert "with one of the tokens in the file that OPENENV_TOKENS names." in text
+        assert "export" not in text
+        assert "of-the-trainer" not in text
+
     def test_without_tokens_it_warns(self, tmp_path: Path) -> None:
         text = self.printed(tmp_path, "--auth", "none")
         assert re.search(r"Other machines reach it at http://\S+; no token is needed", text)

@@ -37,7 +37,7 @@ OUT_OF_BOUNDS |= {"allowed_origins": ["example.com"], "telemetry": "yes", "debug
 OTHERS: dict[str, Any] = {"journal": "j", "token": "t", "allowed_hosts": ("a", "b"), "mode": "production"}
 OTHERS |= {"allowed_origins": ("https://a.test", "http://b.test"), "telemetry": True, "debug": True, "auth": "none"}
 OTHERS |= {"isolation": "process", "traces": "t.db", "traces_sample": 0.5, "traces_named_only": True}
-OTHERS |= {"traces_leave_out": ("reset.seed", "observation.png")}
+OTHERS |= {"tokens": "t.toml", "traces_leave_out": ("reset.seed", "observation.png")}
 
 
 def test_keyword_arguments_and_settings_are_the_same() -> None:

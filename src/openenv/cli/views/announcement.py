@@ -8,7 +8,7 @@ import typer
 
 from openenv.core.addresses import is_any, is_loopback, reachable, url_of
 from openenv.core.env_server.access.policy import AuthRequirement, RequiredToken, needs_new_token, new_token
-from openenv.core.env_server.settings import ServerConfig
+from openenv.core.env_server.settings import SETTINGS, ServerConfig
 from openenv.core.wire.names import TOKEN_VARIABLE
 
 # An address that is kept for documentation: nobody is there, and nothing is sent.
@@ -71,6 +71,10 @@ class Announcement:
             typer.echo(f"{who} it at {url}; no token is needed.")
         elif auth_requirement.token is RequiredToken.OF_APPLICATION:
             typer.echo(f"{who} it at {url} with the token that the environment's own server sets.")
+        elif auth_requirement.token is RequiredToken.OF_FILE:
+            typer.echo(
+                f"{who} it at {url} with one of the tokens in the file that {SETTINGS['tokens'].variable} names."
+            )
         elif not self.made:
             typer.echo(f"{who} it at {url} with the token that {TOKEN_VARIABLE} holds here.")
         else:
@@ -80,7 +84,7 @@ class Announcement:
             if self.name:
                 typer.echo(f"  openenv play {url}")
         notes = []
-        if not self.name and auth_requirement.token is RequiredToken.OF_VARIABLE:
+        if not self.name and auth_requirement.token in (RequiredToken.OF_VARIABLE, RequiredToken.OF_FILE):
             notes.append("The page asks for the token.")
         if not self.https and not is_here:
             option = "add --ssl-certfile" if self.name else "use a tunnel, such as that of ssh -L"

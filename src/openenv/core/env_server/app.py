@@ -21,6 +21,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import Receive, Scope, Send
 
 from openenv.core.addresses import url_of
+from openenv.core.env_server.access.clients import ClientLimits
 from openenv.core.env_server.access.guard import protect
 from openenv.core.env_server.access.policy import AccessPolicy, needs_new_token, new_token
 from openenv.core.env_server.execution.introspection import EnvironmentFactory
@@ -178,13 +179,21 @@ class HTTPEnvServer:
         self.concurrency_config = config.concurrency
         self._reset_observation = reset_observation_cls
         self._access = AccessPolicy.of(config)
+        self._clients = ClientLimits(config, self._access.tokens)
         self._telemetry = _load_telemetry() if config.telemetry else None
         observer = self._telemetry.Tracing(self.env_name) if self._telemetry else None
         self._env_factory = factory.make  # environments of the public project call it to build routes of their own
         metrics = Metrics()
         self._recorder = TraceRecorder.of(config, self.env_name, metrics)
         self._sessions = SessionManager(
-            factory, types, config, config.environments_per_process, metrics, observer, self._recorder
+            factory,
+            types,
+            config,
+            config.environments_per_process,
+            metrics,
+            observer,
+            self._recorder,
+            self._clients.max_sessions,
         )
         self.about = About(self._sessions, self.env_name)
         self._journal = Journal.of(config)
@@ -207,8 +216,8 @@ class HTTPEnvServer:
         # An application may register the routes in its lifespan, when Starlette has put its middleware together and
         # would refuse more; without that stack it does so once more at the next request.
         app.middleware_stack = None
-        app.state.openenv_operations = Operations(self._sessions, self.env_name)
-        transport = HTTPTransport(self._sessions, self.about, self._reset_observation)
+        app.state.openenv_operations = Operations(self._sessions, self.env_name, self._access.tokens)
+        transport = HTTPTransport(self._sessions, self.about, self._clients, self._reset_observation)
         routes = app.router.routes
         before = len(routes)
         _add_routes(app, app.state.openenv_operations.router(mode))
@@ -216,7 +225,7 @@ class HTTPEnvServer:
         if mode is ServerMode.SIMULATION:  # here clients choose the task, and when an episode begins and ends
             routes += OrsTransport(self._sessions, self.env_name).routes(transport.limited)
         _add_routes(app, TaskRoutes(self._sessions, self.env_name).router(transport.limited))
-        socket = WebSocketTransport(self._sessions, self.config.max_message_bytes, mode, self._journal)
+        socket = WebSocketTransport(self._sessions, self._clients, self.config.max_message_bytes, mode, self._journal)
         routes.append(WebSocketRoute("/ws", socket))
         if mode is ServerMode.SIMULATION:  # an agent must not read the episodes of others
             live = LiveRoutes(self._sessions, socket.registry, app.state.openenv_operations)
@@ -317,7 +326,7 @@ class HTTPEnvServer:
         self._agents = McpEndpoint(served, transport.check_rate if transport.limited else None)
         app.router.routes += [
             Route("/mcp", self._agents, methods=["POST"]),
-            WebSocketRoute("/mcp", McpSocketTransport(self._sessions, self.config.max_message_bytes)),
+            WebSocketRoute("/mcp", McpSocketTransport(self._sessions, self._clients, self.config.max_message_bytes)),
         ]
         # These are for the OpenAPI document, which has FastAPI's own routes alone; those above and before them answer.
         router = guarded(tags=["Agents"], default_response_class=Response)

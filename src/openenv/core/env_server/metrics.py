@@ -106,6 +106,7 @@ class Metrics:
 
     Attributes:
         opened: Sessions opened, by ``Transport``.
+        opened_by_token: The same by the name of the client's token, for clients with a named one.
         closed: Sessions that ended, by ``Ending``.
         steps: Steps that returned an observation.
         step_times: Durations of these steps, from the step's turn to its observation; of steps that run inline on the
@@ -132,6 +133,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.opened: Counter[str] = Counter()
+        self.opened_by_token: Counter[str] = Counter()
         self.closed: Counter[str] = Counter()
         self.steps = 0
         self.step_times = Histogram()

@@ -60,6 +60,7 @@ class ServerSettings(TypedDict, total=False):
     traces_named_only: bool | None
     traces_leave_out: Sequence[str] | None
     token: str | None
+    tokens: str | os.PathLike[str] | None
     auth: Literal["token", "always", "none"] | None
     allowed_hosts: Sequence[str] | None
     allowed_origins: Sequence[str] | None
@@ -479,6 +480,13 @@ class ServerConfig:
         option=None,  # other users of the machine can read a command line
         is_secret=True,
     )
+    tokens: str | None = _setting(
+        None,
+        Text(str),
+        "Access",
+        "File of named tokens with roles and limits, read again when it changes.",
+        metavar="FILE",
+    )
     auth: Literal["token", "always", "none"] = _setting(
         "token",
         Choice(("token", AUTH_ALWAYS, AUTH_NONE)),
@@ -528,7 +536,7 @@ class ServerConfig:
         if unknown := given.keys() - SETTINGS.keys():
             raise _unknown_settings(unknown)
         values = {name: value for name, value in given.items() if SETTINGS[name].is_value(value)}
-        for name in ("journal", "traces"):
+        for name in ("journal", "traces", "tokens"):
             if values.get(name) == "":  # as where its variable is empty
                 del values[name]
         isolation = values.get("isolation") or os.environ.get(SETTINGS["isolation"].variable)
@@ -601,8 +609,8 @@ class ServerConfig:
 
     @property
     def admits_others(self) -> bool:
-        """Whether peers from other machines may use the server: all of them, or those that show its token."""
-        return self.token is not None or not self.requires_token
+        """Whether peers from other machines may use the server: all of them, or those that show a token."""
+        return self.token is not None or self.tokens is not None or not self.requires_token
 
     @property
     def concurrency(self) -> ConcurrencyConfig:

@@ -249,7 +249,7 @@ class ClientCapacityError(SessionCapacityError):
             active_sessions,
             max_sessions,
             f"You have {active_sessions} of the {max_sessions} sessions that this server grants to one client; close "
-            "some first. All connections from one address count as one client.",
+            "some first. All connections from one address, or with one named token, count as one client.",
             scope="client",
         )
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from contextvars import ContextVar
 from inspect import iscoroutinefunction
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -63,6 +64,15 @@ def test_a_session_s_life_on_v1(serve: Serve, spans: InMemorySpanExporter, envir
     assert attributes(step) == {**common, "openenv.done": False, "openenv.reward": 2}
     assert attributes(closed) == {**common, "openenv.ending": "closed", "openenv.episodes": 1, "openenv.steps": 1}
     assert all(span.status.status_code is not StatusCode.ERROR for span in (opened, reset, step, closed))
+
+
+def test_the_name_of_a_token(serve: Serve, spans: InMemorySpanExporter, tmp_path: Path) -> None:
+    file = tmp_path / "tokens.toml"
+    file.write_text('[trainer]\ntoken = "of-the-trainer"\nrole = "play"\n')
+    with serve(telemetry=True, tokens=file).v1({"Authorization": "Bearer of-the-trainer"}) as wire:
+        wire.open()
+    (opened,) = named(spans, "openenv.open")
+    assert attributes(opened)["openenv.token"] == "trainer"
 
 
 def test_a_failed_step_tells_its_code_and_nothing_of_what_was_raised(serve: Serve, spans: InMemorySpanExporter) -> None:

@@ -14,6 +14,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from openenv.core.env_server.access.peer import TOKEN_NAME
 from openenv.core.env_server.access.policy import AccessPolicy, Denial, new_token, policy_of
 from openenv.core.env_server.pages.start import locked_page, wants_page
 from openenv.core.exceptions import UnauthorizedError
@@ -44,9 +45,13 @@ class AccessMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or deny it."""
-        denial = self._access.denial(scope) if scope["type"] in ("http", "websocket") else None
-        if denial is None:
+        if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
+            return
+        denial = self._access.denial(scope)
+        if denial is None:
+            token = self._access.named_token(scope)
+            await self._app(scope if token is None else {**scope, TOKEN_NAME: token.name}, receive, send)
             return
         logger.info("refused a request from %s: %s", scope.get("client"), denial.detail)
         try:
@@ -103,7 +108,7 @@ def make_missing_token(app: Starlette) -> str | None:
         The token that clients need, whether it was made or was there; ``None`` where those on this machine need none.
     """
     access = policy_of(app)
-    if access.denies_everybody:
+    if access.requires_token and access.token is None and not access.trusts_this_machine:
         access = app.state.openenv_access = replace(access, token=new_token())
     return None if access.trusts_this_machine else access.token
 

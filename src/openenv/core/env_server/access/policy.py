@@ -26,6 +26,7 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from openenv.core.addresses import HOST_HEADER, Origin, address_of, is_loopback
+from openenv.core.env_server.access.tokens import NamedToken, Role, TokenFile, needed_role
 from openenv.core.env_server.settings import ServerConfig
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.wire.names import (
@@ -62,6 +63,7 @@ class RequiredToken(StrEnum):
 
     NONE = "none"
     OF_VARIABLE = "the token that OPENENV_TOKEN holds"
+    OF_FILE = "one of the tokens in the file that OPENENV_TOKENS names"
     OF_APPLICATION = "another token, which the application has set"
 
 
@@ -94,7 +96,8 @@ class AccessPolicy:
     """Policy of who may use a server.
 
     Attributes:
-        token: The token that peers on other machines must show; ``None`` denies all of them.
+        token: The token that peers on other machines must show; without it and ``tokens``, all of them are denied.
+        tokens: Named tokens, each of which serves as well within its role; ``None`` for none.
         requires_token: Whether peers on other machines have to show a token at all.
         trusts_this_machine: Whether peers on this machine need no token.
         hosts: Further names of the server; ``*.example.com`` stands for all names below ``example.com``.
@@ -103,6 +106,7 @@ class AccessPolicy:
     """
 
     token: str | None = field(default=None, repr=False)
+    tokens: TokenFile | None = field(default=None, repr=False)
     requires_token: bool = True
     trusts_this_machine: bool = True
     hosts: frozenset[str] = frozenset()
@@ -111,9 +115,14 @@ class AccessPolicy:
 
     @classmethod
     def of(cls, config: ServerConfig) -> Self:
-        """Return the policy that a server's settings describe."""
+        """Return the policy that a server's settings describe.
+
+        Raises:
+            ConfigurationError: The file of named tokens can't be read, or is not valid.
+        """
         return cls(
             token=config.token,
+            tokens=None if config.tokens is None else TokenFile(config.tokens),
             requires_token=config.requires_token,
             trusts_this_machine=config.trusts_this_machine,
             hosts=frozenset(config.allowed_hosts),
@@ -128,12 +137,18 @@ class AccessPolicy:
     @property
     def denies_everybody(self) -> bool:
         """Whether peers on this machine need a token, too, and there is none."""
-        return self.requires_token and self.token is None and not self.trusts_this_machine
+        return self.requires_token and not self._has_tokens and not self.trusts_this_machine
+
+    @property
+    def _has_tokens(self) -> bool:
+        return self.token is not None or self.tokens is not None
 
     @property
     def _required_token(self) -> RequiredToken:
         if not self.requires_token:
             return RequiredToken.NONE
+        if self.token is None and self.tokens is not None:
+            return RequiredToken.OF_FILE
         is_of_variable = self.token == (os.environ.get(TOKEN_VARIABLE) or None)
         return RequiredToken.OF_VARIABLE if is_of_variable else RequiredToken.OF_APPLICATION
 
@@ -146,6 +161,38 @@ class AccessPolicy:
         if _is_read_of(scope, _OPEN_PATHS):
             return None
         headers = Headers(scope=scope)
+        denial = self._denial_of_peer(scope, headers)
+        if denial is not None or _is_read_of(scope, self.open_pages):
+            return denial
+        return self._wrong_role(scope)
+
+    def named_token(self, scope: Scope) -> NamedToken | None:
+        """Return the named token that a request shows; ``None`` where it shows none.
+
+        Args:
+            scope: ASGI's description of the request.
+        """
+        return None if self.tokens is None else self._named(_tokens(Headers(scope=scope)), self.tokens)
+
+    @staticmethod
+    def _named(sent: Collection[bytes], tokens: TokenFile) -> NamedToken | None:
+        return next(filter(None, map(tokens.find, sent)), None)
+
+    def _wrong_role(self, scope: Scope) -> Denial | None:
+        """Deny a request that the role of its token does not allow."""
+        token = self.named_token(scope)
+        needed = None if token is None else needed_role(scope)
+        if token is None or self.tokens is None or needed in (None, token.role) or token.role is Role.OPERATE:
+            return None
+        self.tokens.refused[token.name] += 1
+        roles = dict.fromkeys((needed, Role.OPERATE))
+        return Denial(
+            403,
+            f"Expected a token with the role {' or '.join(map(str, roles))} for this request, got that of the name "
+            f"{token.name}, with the role {token.role}.",
+        )
+
+    def _denial_of_peer(self, scope: Scope, headers: Headers) -> Denial | None:
         match _peer(scope, headers):
             case Peer.SELF:
                 return None
@@ -161,7 +208,7 @@ class AccessPolicy:
                 return self._other_site(scope, headers) or self._rebound_name(scope, headers)
 
     def _no_token(self, headers: Headers) -> Denial | None:
-        if self.token is None:
+        if not self._has_tokens:
             answered = "only requests that come from its own machine and through no proxy"
             return Denial(
                 401,
@@ -178,12 +225,14 @@ class AccessPolicy:
         return self._wrong_token(headers)
 
     def _wrong_token(self, headers: Headers) -> Denial | None:
-        """Deny a token that is not the server's; a request without any token passes here."""
+        """Deny a token that is none of the server's; a request without any token passes here."""
         sent = _tokens(headers)
-        if not self.requires_token or self.token is None or not sent:
+        if not self.requires_token or not self._has_tokens or not sent:
             return None
-        expected = self.token.encode()
-        if any(secrets.compare_digest(token, expected) for token in sent):
+        expected = None if self.token is None else self.token.encode()
+        if expected is not None and any(secrets.compare_digest(token, expected) for token in sent):
+            return None
+        if self.tokens is not None and self._named(sent, self.tokens) is not None:
             return None
         return Denial(401, "Expected this server's token in `Authorization: Bearer <token>`, got another one.")
 
@@ -265,7 +314,7 @@ def needs_new_token(host: str, config: ServerConfig) -> bool:
         config: The server's settings.
     """
     is_trusting = not config.requires_token or (is_loopback(host) and config.trusts_this_machine)
-    return config.token is None and not is_trusting
+    return config.token is None and config.tokens is None and not is_trusting
 
 
 def policy_of(app: Any) -> AccessPolicy:

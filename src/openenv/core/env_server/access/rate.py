@@ -20,11 +20,15 @@ class Rate:
     """
 
     def __init__(self, per_s: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self.per_s = per_s
         self._clock = clock
+        self.change(per_s)
+
+    def change(self, per_s: float) -> None:
+        """Allow another number of messages in a second from now on; none of those before counts."""
+        self._full_at = self._clock()
+        self.per_s = per_s
         self._cost_s = 1.0 / per_s
         self._burst_s = max(1.0, self._cost_s)
-        self._full_at = clock()
 
     @property
     def full(self) -> bool:

@@ -25,7 +25,7 @@ class Capacity:
 
     Args:
         slots: The slots.
-        client_limit: Maximum number of slots of one client; ``None`` for any number.
+        client_limit: Maximum number of slots of one client, or what returns that of a client; ``None`` for any number.
         evict: Called when a slot is missing, with a client or ``None`` for any client. Closes an evictable session
             of that client, and returns whether there was one.
         metrics: Where the length of the queue is recorded.
@@ -36,7 +36,11 @@ class Capacity:
     """
 
     def __init__(
-        self, slots: Slots, client_limit: int | None, evict: Callable[[str | None], bool], metrics: Metrics
+        self,
+        slots: Slots,
+        client_limit: int | Callable[[str], int | None] | None,
+        evict: Callable[[str | None], bool],
+        metrics: Metrics,
     ) -> None:
         self.slots = slots
         self.draining = False
@@ -127,7 +131,7 @@ class Capacity:
         while self._exceeds(client, count):
             if not self._evict(client):
                 assert client is not None
-                return ClientCapacityError(self._held[client], self._client_limit or 0)
+                return ClientCapacityError(self._held[client], self._limit_of(client) or 0)
         while not self.slots.acquire(count):
             if not self._evict(None):
                 return self._capacity_error(count)
@@ -136,8 +140,11 @@ class Capacity:
         return None
 
     def _exceeds(self, client: str | None, count: int) -> bool:
-        limit = self._client_limit
+        limit = None if client is None else self._limit_of(client)
         return limit is not None and client is not None and self._held[client] + count > limit
+
+    def _limit_of(self, client: str) -> int | None:
+        return self._client_limit(client) if callable(self._client_limit) else self._client_limit
 
     def _capacity_error(self, count: int) -> SessionCapacityError:
         limit = self.slots.limit

@@ -17,8 +17,8 @@ from fastapi import APIRouter, Depends, Request, params
 from fastapi.responses import Response
 from pydantic import BaseModel
 
+from openenv.core.env_server.access.clients import ClientLimits
 from openenv.core.env_server.access.peer import peer_address
-from openenv.core.env_server.access.rate import Rates
 from openenv.core.env_server.http.errors import guarded, json_response, refusals
 from openenv.core.env_server.http.examples import example_of
 from openenv.core.env_server.metrics import Transport
@@ -95,6 +95,7 @@ class HTTPTransport:
     Args:
         sessions: Opens the sessions.
         about: Description of the environment.
+        clients: Limits of the clients.
         reset_observation: Class of the observation after a reset, where it differs.
 
     Attributes:
@@ -102,14 +103,17 @@ class HTTPTransport:
     """
 
     def __init__(
-        self, sessions: SessionManager, about: About, reset_observation: type[BaseModel] | None = None
+        self,
+        sessions: SessionManager,
+        about: About,
+        clients: ClientLimits,
+        reset_observation: type[BaseModel] | None = None,
     ) -> None:
         self._sessions = sessions
         self._about = about
+        self._clients = clients
         self._reset_observation = reset_observation
-        per_s = sessions.limits.max_messages_per_s
-        self._rates = None if per_s is None else Rates(per_s)
-        self.limited: list[params.Depends] = [] if self._rates is None else [Depends(self.check_rate)]
+        self.limited: list[params.Depends] = [Depends(self.check_rate)] if clients.limits_messages else []
 
     def router(self, mode: ServerMode) -> APIRouter:
         """Build the routes. Production mode has no routes that reset or step."""
@@ -153,8 +157,7 @@ class HTTPTransport:
         Raises:
             RateLimitedError: The request is above the client's limit.
         """
-        assert self._rates is not None
-        self._rates.check(peer_address(request.scope))
+        self._clients.check_rate(peer_address(request.scope))
 
     async def metadata(self) -> Any:
         """Return the environment's metadata."""

@@ -71,8 +71,8 @@ def _obstacle(config: ServerConfig) -> str | None:
     """Return why code may not run under a server's settings; ``None`` where it may."""
     if config.admits_others:
         return (
-            "the server is open to other machines, since it has a token or requires none. Unset OPENENV_TOKEN and "
-            "OPENENV_AUTH and listen on 127.0.0.1"
+            "the server is open to other machines, since it has a token or requires none. Unset OPENENV_TOKEN, "
+            "OPENENV_TOKENS and OPENENV_AUTH and listen on 127.0.0.1"
         )
     if config.environments_per_process != 1:
         return 'it needs isolation="process" and sessions_per_process=1'

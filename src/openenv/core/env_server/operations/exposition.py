@@ -5,7 +5,8 @@ Each process of a server lists its own metrics as families of ``prometheus_clien
 """
 
 import platform
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from prometheus_client import Metric, ProcessCollector
@@ -14,6 +15,8 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from openenv._version import __version__
+from openenv.core.addresses import token_name
+from openenv.core.env_server.access.tokens import TokenFile
 from openenv.core.env_server.metrics import (
     BOUNDS_S,
     INLINE_STEPS_TIMED,
@@ -48,16 +51,17 @@ def from_report(report: Iterable[Sequence[Any]]) -> Iterator[Metric]:
         yield metric
 
 
-def figures(sessions: SessionManager, environment: str, worker: str) -> list[Metric]:
+def figures(sessions: SessionManager, environment: str, worker: str, tokens: TokenFile | None = None) -> list[Metric]:
     """List the metrics of this process.
 
     Args:
         sessions: The sessions of this process, with their counters.
         environment: Name of the environment.
         worker: Number of this worker, for the label of the same name.
+        tokens: The named tokens; ``None`` for none.
     """
     metrics = [*_server(sessions, environment), *_gauges(sessions, worker), *_counters(sessions.metrics, worker)]
-    return [*metrics, *_durations(sessions.metrics, worker), *_process(worker)]
+    return [*metrics, *_by_token(sessions, tokens, worker), *_durations(sessions.metrics, worker), *_process(worker)]
 
 
 def exposition_of_workers(reports: Mapping[str, Mapping[str, Any] | None], accept: str) -> tuple[bytes, str]:
@@ -191,6 +195,20 @@ def _counters(metrics: Metrics, worker: str) -> Iterable[Metric]:
     }
     for name, (text, value) in total.items():
         yield _counter(name, text, worker, None, {"": value})
+
+
+def _by_token(sessions: SessionManager, tokens: TokenFile | None, worker: str) -> Iterable[Metric]:
+    if tokens is None:
+        return
+    names = tokens.names
+    now = Counter(filter(None, (token_name(session.client) for session in sessions)))
+    figures_by_name: tuple[tuple[Callable[..., Metric], str, str, Counter[str]], ...] = (
+        (_gauge, "openenv_token_sessions", "Open sessions of clients with a named token.", now),
+        (_counter, "openenv_token_sessions_opened", "Sessions opened by them.", sessions.metrics.opened_by_token),
+        (_counter, "openenv_token_refused", "Requests that the token's role did not allow.", tokens.refused),
+    )
+    for make, metric, text, counts in figures_by_name:
+        yield make(metric, text, worker, "token", {**dict.fromkeys(names, 0), **counts})
 
 
 def _durations(metrics: Metrics, worker: str) -> Iterable[Metric]:

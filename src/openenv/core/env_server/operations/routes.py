@@ -13,6 +13,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
+from openenv.core.env_server.access.tokens import TokenFile
 from openenv.core.env_server.http.errors import guarded
 from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.env_server.sessions.session import Session
@@ -33,7 +34,9 @@ class SessionRow(BaseModel):
     session: str = Field(description="public name of the session, as in the log; not its id")
     worker: str = Field(description="number of the worker that holds it")
     transport: str = Field(description="v1, legacy, http, mcp or ors")
-    client: str | None = Field(None, description="address of its client; loopback for those of the server's machine")
+    client: str | None = Field(
+        None, description="address of its client, loopback for those of the server's machine, or token:NAME"
+    )
     task: str = Field("", description="task and seed that the reset named, empty if it named none")
     phase: str = Field(description="where its episode stands: new, playing or done")
     age_s: float = Field(description="seconds since it was opened")
@@ -106,12 +109,14 @@ class Operations(OperatorRoutes):
     Args:
         sessions: The sessions of this process.
         environment: Name of the environment.
+        tokens: The named tokens; ``None`` for none.
     """
 
-    def __init__(self, sessions: SessionManager, environment: str) -> None:
+    def __init__(self, sessions: SessionManager, environment: str, tokens: TokenFile | None = None) -> None:
         super().__init__(self.of_all)
         self._sessions = sessions
         self._environment = environment
+        self._tokens = tokens
         self._worker = "0"
         self._query_others: QueryWorkers = _no_others
         self._answers: dict[str, Callable[[Report], Report]] = {"metrics": self._metrics, "sessions": self._sessions_of}
@@ -148,7 +153,7 @@ class Operations(OperatorRoutes):
     def _metrics(self, _query: Report) -> Report:
         from openenv.core.env_server.operations.exposition import figures, to_report  # see above
 
-        return {"metrics": to_report(figures(self._sessions, self._environment, self._worker))}
+        return {"metrics": to_report(figures(self._sessions, self._environment, self._worker, self._tokens))}
 
     def _sessions_of(self, query: Report) -> Report:
         rows = sorted(map(self.row, self._sessions), key=_idle_s)

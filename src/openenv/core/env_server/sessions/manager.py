@@ -5,13 +5,14 @@ Transports use the manager and its sessions, never an environment itself.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from math import ceil
 from operator import attrgetter
 from typing import Any
 from uuid import uuid4
 
+from openenv.core.addresses import token_name
 from openenv.core.env_server.capacity.capacity import Capacity
 from openenv.core.env_server.capacity.slots import SharedCounts, Slots, WorkerSlots
 from openenv.core.env_server.execution.executors import executor_for, shared_executor_for
@@ -64,6 +65,7 @@ class SessionManager:
         metrics: Metrics to count in; by default new ones.
         observer: Observes the operations of the sessions.
         recorder: Records the sessions' episodes.
+        client_limit: Returns how many sessions a client may have at once; by default as many as the limits say.
 
     Attributes:
         metrics: Metrics of this process.
@@ -87,6 +89,7 @@ class SessionManager:
         metrics: Metrics | None = None,
         observer: SessionObserver | None = None,
         recorder: TraceRecorder | None = None,
+        client_limit: Callable[[str], int | None] | None = None,
     ) -> None:
         self.metrics = Metrics() if metrics is None else metrics
         self.factory = factory
@@ -99,7 +102,9 @@ class SessionManager:
         self._sessions: dict[str, Session] = {}
         self._opening = 0
         self._evictable: set[Session] = set()
-        self.capacity = Capacity(Slots(limits.max_sessions), limits.max_sessions_per_client, self._evict, self.metrics)
+        self.capacity = Capacity(
+            Slots(limits.max_sessions), client_limit or limits.max_sessions_per_client, self._evict, self.metrics
+        )
         self._id_prefix = ""
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._closing: set[asyncio.Task[None]] = set()
@@ -196,11 +201,16 @@ class SessionManager:
             )
             self._sessions[session.id] = session
             self.metrics.opened[transport] += 1
+            name = token_name(client)
+            if name is not None:
+                self.metrics.opened_by_token[name] += 1
             if evictable:
                 self.allow_eviction(session)
             self._watch_idle(session)
             facts["session"] = session.name
             facts["transport"] = transport
+            if name is not None:
+                facts["token"] = name
             return session
 
     @asynccontextmanager

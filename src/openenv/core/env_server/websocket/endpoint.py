@@ -10,8 +10,8 @@ from urllib.parse import parse_qs
 
 from starlette.types import Receive, Scope, Send
 
+from openenv.core.env_server.access.clients import ClientLimits
 from openenv.core.env_server.access.peer import peer_address
-from openenv.core.env_server.access.rate import Rate
 from openenv.core.env_server.history import Journal
 from openenv.core.env_server.resumption.registry import ResumableSessions
 from openenv.core.env_server.sessions.manager import SessionManager
@@ -31,13 +31,14 @@ class SocketTransport:
 
     Args:
         sessions: Opens the sessions.
+        clients: Limits of the clients.
         max_message_bytes: Maximum length of a message, in bytes of UTF-8.
     """
 
-    def __init__(self, sessions: SessionManager, max_message_bytes: int) -> None:
+    def __init__(self, sessions: SessionManager, clients: ClientLimits, max_message_bytes: int) -> None:
         self._sessions = sessions
+        self._clients = clients
         self._max_message_bytes = max_message_bytes
-        self._max_messages_per_s = sessions.limits.max_messages_per_s
         self._read_ahead = ReadAhead()
 
     async def _serve(
@@ -54,9 +55,6 @@ class SocketTransport:
         use = scope.get("state", {}).get(SOCKET_USE)
         await Connection(wire, receive, send, metrics, limit, self._read_ahead, use).serve()
 
-    def _rate(self) -> Rate | None:
-        return None if self._max_messages_per_s is None else Rate(self._max_messages_per_s)
-
     def _headers(self, subprotocol: str | None) -> list[tuple[bytes, bytes]]:
         count = self._sessions.worker_count
         headers = [(WORKERS_HEADER.lower().encode(), str(count).encode())] if count > 1 else []
@@ -68,6 +66,7 @@ class WebSocketTransport(SocketTransport):
 
     Args:
         sessions: Opens the sessions.
+        clients: Limits of the clients.
         max_message_bytes: Maximum length of a message, in bytes of UTF-8.
         mode: In production mode, only messages of agents, of type ``mcp``, are carried out.
         journal: Journal for recovery of v1 sessions after the process has ended; ``None`` for no recovery.
@@ -79,11 +78,12 @@ class WebSocketTransport(SocketTransport):
     def __init__(
         self,
         sessions: SessionManager,
+        clients: ClientLimits,
         max_message_bytes: int,
         mode: ServerMode = ServerMode.SIMULATION,
         journal: Journal | None = None,
     ) -> None:
-        super().__init__(sessions, max_message_bytes)
+        super().__init__(sessions, clients, max_message_bytes)
         self._for_agents_only = mode is ServerMode.PRODUCTION
         self.registry = ResumableSessions(sessions, max_message_bytes, journal)
 
@@ -91,7 +91,8 @@ class WebSocketTransport(SocketTransport):
         """Serve one socket, from handshake to close."""
         await receive()  # websocket.connect
         session_id = parse_qs(scope["query_string"].decode("latin-1")).get("session_id", [None])[0]
-        client, rate = peer_address(scope), self._rate()
+        client = peer_address(scope)
+        rate = self._clients.rate_of_socket(client)
         if V1 in scope["subprotocols"] and session_id is None:
             features = _features_of(scope)
             v1 = V1Wire(

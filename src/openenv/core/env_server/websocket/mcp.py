@@ -4,6 +4,7 @@ from typing import TypeAlias
 
 from starlette.types import Receive, Scope, Send
 
+from openenv.core.env_server.access.clients import ClientLimits
 from openenv.core.env_server.access.peer import peer_address
 from openenv.core.env_server.access.rate import Rate
 from openenv.core.env_server.execution.runner import Started
@@ -32,17 +33,19 @@ class McpSocketTransport(SocketTransport):
 
     Args:
         sessions: Opens the sessions.
+        clients: Limits of the clients.
         max_message_bytes: Maximum length of a message, in bytes of UTF-8.
     """
 
-    def __init__(self, sessions: SessionManager, max_message_bytes: int) -> None:
-        super().__init__(sessions, max_message_bytes)
+    def __init__(self, sessions: SessionManager, clients: ClientLimits, max_message_bytes: int) -> None:
+        super().__init__(sessions, clients, max_message_bytes)
         self._methods = SessionMethods(sessions)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one socket, from handshake to close."""
         await receive()  # websocket.connect
-        client, rate = peer_address(scope), self._rate()
+        client = peer_address(scope)
+        rate = self._clients.rate_of_socket(client)
         wire = McpWire(self._sessions, client, rate, methods=self._methods)
         await self._serve(wire, scope, receive, send)
 
