@@ -36,6 +36,7 @@ RESULTS = (
 )
 LIST_OF_TRACES = (
     "traces/environments",
+    "traces/models",
     "traces/count",
     "traces/count?min_reward=0.5",
     "traces/grid?by=model",
