@@ -86,7 +86,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     assert "is not UTF-8 text" in fault(tmp_path)
     (tmp_path / "openenv.yaml").unlink()
     (tmp_path / "openenv.yaml").mkdir()
-    assert "can't be read (Is a directory)" in fault(tmp_path)
+    assert "can't be read, since it is no regular file" in fault(tmp_path)
 
 
 _values = st.recursive(

@@ -4,6 +4,7 @@ import io
 import json
 from pathlib import Path
 
+import pytest
 from benchmarks.report import save_growth_plot, save_json, save_markdown, save_plot, table
 from benchmarks.rows import Samples, results
 from rich.console import Console
@@ -79,6 +80,7 @@ def test_the_picture_is_a_png_even_with_rows_left_out(tmp_path: Path) -> None:
     assert (tmp_path / "benchmarks.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.level("socket")
 def test_the_picture_of_growth_has_a_panel_for_each_curve_that_was_measured(tmp_path: Path) -> None:
     only_workers = Samples({}, {curve: SAMPLES.curves[curve] for curve in SAMPLES.curves if "workers" in curve})
 

@@ -90,6 +90,7 @@ def test_an_episode_ends_after_as_many_steps_as_its_form_was_given(browser: Any)
         assert (page.done, page.steps) == (True, 2)
 
 
+@pytest.mark.level("service")
 def test_a_game_of_hundred_moves_is_played_to_its_end_by_the_form(browser: Any) -> None:
     """Moves in turn, those that slide no tile included, since the environment's own player makes a thousand."""
     with playing(browser, find_environment("2048").app()) as page:

@@ -40,6 +40,15 @@ def openenv(tmp_path: Path) -> Run:
 
 
 @pytest.fixture(autouse=True)
+def own_variables() -> Iterator[None]:
+    """Restore the variables that a command sets which serves in this process: they have its settings."""
+    before = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+
+
+@pytest.fixture(autouse=True)
 def own_interrupts() -> Iterator[None]:
     """Take back what a command that runs in this process does on Ctrl-C."""
     before = signal.getsignal(signal.SIGINT)

@@ -153,28 +153,6 @@ async def test_answers_and_tools(
 
 
 @pytest.mark.parametrize(
-    ("written", "call"),
-    [
-        ("", ToolCall("c1", "add", {})),
-        ('{"a": ', ToolCall("c1", "add", {}, '{"a": ')),
-        ("[1]", ToolCall("c1", "add", {}, "[1]")),
-        ("null", ToolCall("c1", "add", {}, "null")),
-        ("[" * 100_000, ToolCall("c1", "add", {}, "[" * 100_000)),
-    ],
-)
-async def test_arguments_that_are_no_object_end_nothing(
-    service: tuple[int, list[dict[str, Any]]], written: str, call: ToolCall
-) -> None:
-    client = OpenAIClient("http://127.0.0.1", service[0], "m")
-    try:
-        response = await client.complete_with_tools([{"role": "user", "content": f"arguments {written}"}], TOOLS)
-    finally:
-        await client._client.close()
-    assert response.tool_calls == [call]
-    assert response.to_message_dict()["tool_calls"][0]["function"] == {"name": "add", "arguments": "{}"}
-
-
-@pytest.mark.parametrize(
     ("client_class", "provider"),
     [(OpenAIClient, "openai"), (AnthropicClient, "anthropic")],
     ids=["openai", "anthropic"],

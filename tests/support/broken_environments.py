@@ -179,8 +179,8 @@ IN_FILES = [
     Broken(
         "a misspelt key",
         "manifest",
-        "`descriptoin` is no key of openenv.yaml; did you mean `description`?",
-        [("openenv.yaml", "description:", "descriptoin:")],
+        "`runtine` is no key of openenv.yaml; did you mean `runtime`?",
+        [("openenv.yaml", "runtime:", "runtine:")],
         status="warn",
     ),
     Broken(

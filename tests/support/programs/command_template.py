@@ -63,6 +63,8 @@ def become(words: list[str], folder: str, variables: dict[str, str], *, leads_se
     unbuffered = bool(variables.get("PYTHONUNBUFFERED"))
     output = open(1, "wb", 0 if unbuffered else -1, closefd=False)  # noqa: SIM115  # open to the end
     sys.stdout = io.TextIOWrapper(output, "utf-8", write_through=unbuffered)
+    errors = open(2, "wb", closefd=False)  # noqa: SIM115  # open to the end
+    sys.stderr = io.TextIOWrapper(errors, "utf-8", "backslashreplace", line_buffering=True)
     is_module = words[0] == "-m"
     sys.argv[:] = words[is_module:]
     first = folder if is_module else str(Path(words[0]).resolve().parent)

@@ -222,8 +222,10 @@ class HTTPEnvServer:
         before = len(routes)
         _add_routes(app, app.state.openenv_operations.router(mode))
         _add_routes(app, transport.router(mode))
+        ors: list[BaseRoute] = []  # they come after others by themselves, but for requests that name a session of ORS
         if mode is ServerMode.SIMULATION:  # here clients choose the task, and when an episode begins and ends
-            routes += OrsTransport(self._sessions, self.env_name).routes(transport.limited)
+            ors += OrsTransport(self._sessions, self.env_name).routes(transport.limited)
+        routes += ors
         _add_routes(app, TaskRoutes(self._sessions, self.env_name).router(transport.limited))
         socket = WebSocketTransport(self._sessions, self._clients, self.config.max_message_bytes, mode, self._journal)
         routes.append(WebSocketRoute("/ws", socket))
@@ -233,7 +235,8 @@ class HTTPEnvServer:
             routes.append(live.socket())
         self._add_agent_routes(app, mode, transport)
         _share(app, server=self, sessions=self._sessions, agents=self._agents)
-        self._last += [route for route in routes[before:] if getattr(route, "path", "") not in PUBLIC_PATHS]
+        own = [route for route in routes[before:] if route not in ors]
+        self._last += [route for route in own if getattr(route, "path", "") not in PUBLIC_PATHS]
         add_error_handlers(app, debug=self.config.debug)
         app.add_middleware(AuthorsRoutesFirst, owner=app, last=self._last)
         app.add_middleware(BodyLimit, max_bytes=self.config.max_message_bytes)

@@ -7,6 +7,8 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from re import match
 
+from pydantic_core import from_json
+
 from openenv.core.exceptions import ConfigurationError
 
 
@@ -41,7 +43,11 @@ def package_files(names: Iterable[str]) -> dict[str, Path]:
 
 def _files_of(package: Distribution) -> dict[str, Path]:
     tops = {file.parts[0] for file in package.files or ()} - {"..", "__pycache__"}
-    if not any(top.isidentifier() or top.endswith((".py", ".so")) for top in tops):
+    # https://packaging.python.org/en/latest/specifications/direct-url/: a link to a checkout may have files beside it.
+    origin = from_json(package.read_text("direct_url.json") or "{}")
+    if origin.get("dir_info", {}).get("editable") or not any(
+        top.isidentifier() or top.endswith((".py", ".so")) for top in tops
+    ):
         raise ConfigurationError(
             f"The package {package.name!r} is to be allowed in the sandbox, but nothing of it is in the folder of "
             "installed packages, as with an editable installation; install it as others do: pip install PATH."

@@ -52,6 +52,7 @@ def test_the_page_is_the_same_below_each_path(http: TestClient) -> None:
     assert http.get("/web/traces").text == http.get("/web/live").text == page.text
 
 
+@pytest.mark.level("files")
 def test_every_file_that_is_imported_is_served_and_open(http: TestClient) -> None:
     loaded = {"index.html"}
     for file in STATIC.rglob("*.*js"):

@@ -79,6 +79,7 @@ class TimedRequests(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # one 
         self._body_bytes = 0
         self._head_bytes = 0
         self._upgraded = False
+        self._is_refused = False  # from the beginning, where there was no room
         self._idle_since = self.loop.time()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -92,6 +93,10 @@ class TimedRequests(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # one 
         """Receive a part of a request."""
         self._head_bytes += len(data)
         self._body_bytes += len(data)
+        if self._is_refused:  # only now: a client may take an answer before its request for an error of the protocol
+            text = "This server has as many connections as it may have; try later."
+            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, text)
+            return
         super().data_received(data)
         self._watch()
         if self._timer is not None and not self._waits_for_body and self._head_bytes > _LARGEST_HEAD:
@@ -141,14 +146,14 @@ class TimedRequests(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # one 
         return self._idle_since if self._waits_for_head and not self.transport.is_closing() else None
 
     def _make_room(self) -> None:
-        """Close the connection that has been idle for longest; without any, refuse this one."""
+        """Close the connection that has been idle for longest; without any, refuse the request of this one."""
         idle = {each: since for each in self.connections - {self} if (since := each.idle_since) is not None}
         if idle:
             min(idle, key=idle.__getitem__).transport.abort()
             return
         count = len(self.connections) - 1
         logger.warning("refused a connection: %d are open, which leaves few files to this process (ulimit -n)", count)
-        self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "This server has as many connections as it may have; try later.")
+        self._is_refused = True
 
     def _watch(self) -> None:
         """Run a timer while a part of the request is missing."""
