@@ -1,13 +1,12 @@
 """Where the interpreter and the allowed packages lie on the server's machine."""
 
+import json
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from re import match
-
-from pydantic_core import from_json
 
 from openenv.core.exceptions import ConfigurationError
 
@@ -44,7 +43,7 @@ def package_files(names: Iterable[str]) -> dict[str, Path]:
 def _files_of(package: Distribution) -> dict[str, Path]:
     tops = {file.parts[0] for file in package.files or ()} - {"..", "__pycache__"}
     # https://packaging.python.org/en/latest/specifications/direct-url/: a link to a checkout may have files beside it.
-    origin = from_json(package.read_text("direct_url.json") or "{}")
+    origin = json.loads(package.read_text("direct_url.json") or "{}")
     if origin.get("dir_info", {}).get("editable") or not any(
         top.isidentifier() or top.endswith((".py", ".so")) for top in tops
     ):
