@@ -18,9 +18,9 @@ from typer.testing import CliRunner, Result
 from openenv import traces
 from openenv.cli.__main__ import build_app
 from openenv.cli.commands import train as command
+from openenv.records.run_folder import RunFolder
 from openenv.train.run.training import TrainResult, train
 from openenv.train.settings.config import TrainConfig, load_config
-from openenv.train.settings.run_folder import RunFolder
 
 OPENENV = [sys.executable, "-m", "openenv.cli"]
 SMALL: dict[str, Any] = {

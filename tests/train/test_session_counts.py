@@ -17,8 +17,8 @@ from tests.train.spec.test_rollout_function import QWEN3
 
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.exceptions import ServerCapacityError
+from openenv.records.collection import Collection
 from openenv.train.dataset.collecting import collect
-from openenv.train.dataset.collection import Collection
 from openenv.train.evaluation.evaluating import evaluate
 from openenv.train.run.training import train
 from openenv.train.settings.config import TrainConfig

@@ -14,9 +14,8 @@ from tests.support.forked import ForkedProgram
 from tests.support.servers import eventually
 from tests.support.trace_files import entries, episode, new_file
 
+from openenv.records.run_start import RunStart
 from openenv.train.settings.config import TrainConfig
-from openenv.train.settings.run_folder import RunFolder
-from openenv.train.settings.run_start import RunStart
 
 VIEW = ["-m", "openenv.cli", "view"]
 
@@ -51,7 +50,7 @@ def test_a_browser_is_opened_on_the_episodes(tmp_path: Path) -> None:
 
 
 def test_a_browser_is_opened_on_a_run(tmp_path: Path) -> None:
-    folder = RunFolder.create(TrainConfig(environment="catch", output_dir=tmp_path, name="mine"), "catch")
+    folder = TrainConfig(environment="catch", output_dir=tmp_path, name="mine").make_folder("catch")
     folder.add_start(RunStart.now())
     progress, said = viewed([folder.path], "progress", tmp_path)
     assert (progress["name"], progress["state"], progress["rows"]) == ("mine", "interrupted", [])

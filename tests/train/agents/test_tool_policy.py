@@ -14,10 +14,10 @@ from tests.train.spec.test_rollout_function import QWEN3
 
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.exceptions import ConfigurationError
+from openenv.records.scores import AFTER, BEFORE, RANDOM
 from openenv.train.agents.tool_policy import build_call_tokenizer, call_renderer
 from openenv.train.dataset.collecting import collect
 from openenv.train.episodes.episode import Episode, Turn
-from openenv.train.episodes.scores import AFTER, BEFORE, RANDOM
 from openenv.train.rollout.play import MoveResult
 from openenv.train.run.training import train
 from openenv.train.settings.config import TrainConfig

@@ -39,7 +39,7 @@ from openenv.core.exceptions import ConfigurationError
 from openenv.train.settings.config import TINY
 
 if TYPE_CHECKING:
-    from openenv.train.evaluation.evaluating import Evaluation, TaskResult
+    from openenv.records.evaluation import Evaluation, TaskResult
     from openenv.train.settings.play_settings import PlaySettings
 
 SHOWN_TASKS = 10
@@ -180,9 +180,9 @@ def _show(evaluation: "Evaluation", folder: Path, console: Console) -> None:
     table.add_column(f"{len(evaluation.tasks)} tasks{attempts}", style="bold")
     table.add_column("mean", justify="right")
     table.add_column("95% interval", justify="right")
-    table.add_row(_reward_name(evaluation), *_cells(evaluation.mean_reward, sign="+"))
+    table.add_row(evaluation.reward_name, *_cells(evaluation.mean_reward, sign="+"))
     if evaluation.greedy is not None:
-        table.add_row(_reward_name(evaluation.greedy), *_cells(evaluation.greedy.mean_reward, sign="+"))
+        table.add_row(evaluation.greedy.reward_name, *_cells(evaluation.greedy.mean_reward, sign="+"))
     for name, estimate in evaluation.reward_components.items():
         table.add_row(f"  {name}", *_cells(estimate, sign="+"), style="dim")
     for k, estimate in evaluation.pass_at.items():
@@ -202,12 +202,6 @@ def _show(evaluation: "Evaluation", folder: Path, console: Console) -> None:
         console.print(f"traces   {traces}", highlight=False, markup=False, soft_wrap=True)
 
 
-def _reward_name(evaluation: "Evaluation") -> str:
-    if evaluation.temperature is None:
-        return "reward"
-    return f"reward, {'sampled' if evaluation.temperature else 'greedy'}"
-
-
 def _cells(estimate: Any, sign: str = "") -> tuple[str, str]:
     mean = format(estimate.value, f"{sign}.3f")
     if estimate.low is None:
@@ -224,10 +218,10 @@ def _show_tasks(evaluation: "Evaluation", console: Console) -> None:
     table.add_column("successes", justify="right")
     for task in worst:
         named = json.dumps(task.task, ensure_ascii=False)
-        table.add_row(f"{named:.80}", f"{task.mean_reward:+.3f}", f"{task.successes} of {len(task.rewards)}")
+        table.add_row(f"{named:.80}", f"{task.mean:+.3f}", f"{task.successes} of {len(task.rewards)}")
     console.print()
     console.print(table)
 
 
 def _mean_reward(task: "TaskResult") -> float:
-    return task.mean_reward
+    return task.mean

@@ -22,7 +22,7 @@ from openenv.cli.options import (
     temperature_option,
 )
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.episodes.scores import figure_name
+from openenv.records.scores import figure_name
 from openenv.train.run.interruption import TrainingInterruptedError
 from openenv.train.settings.config import TrainConfig, load_config
 from openenv.train.settings.names import check_names, check_run
@@ -201,7 +201,7 @@ def _check_alone(given: Mapping[str, Any], config: Path | None) -> None:
 
 
 def _show_result(result: "TrainResult", console: Console) -> None:
-    config = result.folder.load_config()
+    config = load_config(result.folder.config)
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
     table.add_column(_evaluated(result, config), style="bold")
     table.add_column("mean reward", justify="right")

@@ -15,6 +15,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, OpenEnvError
 from openenv.core.rubrics.bounds import reaches
+from openenv.records.run_folder import RunFolder
 from openenv.train.agents.policy import Policy, takes_gpu
 from openenv.train.episodes.illegal_texts import IllegalTexts
 from openenv.train.generation.trainers import max_context_of
@@ -22,7 +23,6 @@ from openenv.train.run.components import component_rewards, weighted_rewards
 from openenv.train.run.joint import training_spec
 from openenv.train.run.lora import lora_config
 from openenv.train.settings.config import TrainConfig
-from openenv.train.settings.run_folder import RunFolder
 from openenv.train.spec.environment_reward import log_components
 from openenv.train.spec.rollout_function import RolloutFunction
 from openenv.train.spec.rollout_recorder import RolloutRecorder

@@ -19,10 +19,10 @@ from trl.trainer.sft_trainer import SFTTrainer
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.rubrics.bounds import reaches
+from openenv.records.collection import Collection
 from openenv.train.agents.players import Player
 from openenv.train.agents.policy import Policy, takes_gpu
 from openenv.train.agents.recording import form_of, play_tasks
-from openenv.train.dataset.collection import Collection
 from openenv.train.dataset.recorded import recorded_episodes
 from openenv.train.episodes.episode import Episode
 from openenv.train.rollout.play import MoveResult, call_text

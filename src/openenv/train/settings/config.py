@@ -14,6 +14,7 @@ from openenv.core.addresses import passwords_in
 from openenv.core.documents import read_yaml
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.reset_check import nearest_name
+from openenv.records.run_folder import RunFolder
 from openenv.train.settings.vllm_settings import VllmSettings
 
 __all__ = ["TINY", "CurriculumStage", "EnvironmentSettings", "LoraSettings", "TrainConfig", "load_config"]
@@ -361,6 +362,22 @@ class TrainConfig(BaseModel):
         if length is not None and length < self.max_context:
             raise ValueError(f"vllm.max_model_length ({length}) must be at least max_context ({self.max_context})")
         return self
+
+    def make_folder(self, environment: str) -> RunFolder:
+        """Make the folder of a new run, with these settings in it.
+
+        Args:
+            environment: Short name of the environment.
+
+        Returns:
+            The folder.
+
+        Raises:
+            ConfigurationError: The settings name a folder that is there already.
+        """
+        folder = RunFolder.create(self.output_dir, f"{environment}-{Path(self.model).name}", self.name)
+        self.save(folder.config)
+        return folder
 
     def save(self, path: Path) -> None:
         """Write the settings as YAML, in the form that `load_config` reads."""

@@ -8,8 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from openenv.auto.discovery import short_name
 from openenv.auto.names import is_url
-from openenv.train.settings.config import STEP_TIMEOUT_S, TrainConfig
-from openenv.train.settings.run_folder import RunFolder
+from openenv.records.run_folder import RunFolder
+from openenv.train.settings.config import STEP_TIMEOUT_S, TrainConfig, load_config
 
 __all__ = ["PlaySettings"]
 
@@ -122,7 +122,7 @@ class PlaySettings(BaseModel):
         run = RunFolder(Path(self.model))
         if not run.config.is_file():
             return None
-        config = run.load_config()
+        config = load_config(run.config)
         same = [part for part in config.parts.values() if part.environment == self.environment]
         return same[0] if config.environments and len(same) == 1 else config
 

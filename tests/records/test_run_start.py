@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from openenv.train.settings.run_start import RunStart
+from openenv.records.run_start import RunStart
 
 
 @pytest.mark.parametrize(

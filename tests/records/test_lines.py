@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openenv.viewer.step_index import StepIndex
+from openenv.records.lines import StepIndex
 
 FIRST = [(1, 3), (1, 9), (2, 5), (3, 70)]
 

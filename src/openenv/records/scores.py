@@ -1,13 +1,9 @@
-"""What a player reached over many episodes."""
+"""What a player reached over many episodes of a run, and the names of the players."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
-
-from openenv.train.episodes.episode import Episode
-from openenv.train.episodes.illegal_texts import commonest_texts
 
 __all__ = [
     "AFTER",
@@ -46,6 +42,8 @@ class Score:
         illegal_texts: The commonest answers that were no legal action, and how often each was given.
         reward_components: Mean over the episodes of the sum of each component's scores, by name; without the episodes
             in which the component was not called. Empty where the environment has no rubric.
+        low: Lower end of the mean's 95% confidence interval; ``None`` of one episode, and in runs of earlier versions.
+        high: Upper end.
     """
 
     mean_reward: float
@@ -59,34 +57,20 @@ class Score:
     examples: dict[str, dict[str, Any]] = field(default_factory=dict)
     illegal_texts: dict[str, int] = field(default_factory=dict)
     reward_components: dict[str, float] = field(default_factory=dict)
+    low: float | None = None
+    high: float | None = None
 
-    @classmethod
-    def of(cls, episodes: Sequence[Episode], sample_seed: int | None = None) -> "Score":
-        """Score some episodes; those in which the environment failed are left out.
+    @property
+    def figure(self) -> str:
+        """The mean with its interval, as reports show it.
 
-        Args:
-            episodes: The episodes; the environment failed in some of them at most.
-            sample_seed: Seed of the episode to take as the sample; ``None`` for the one that went worst.
+        Example:
+            >>> Score(0.5, 0.1, 3.0, 0.0, 20, None, [], low=0.29, high=0.71).figure
+            '+0.500 [+0.290, +0.710]'
         """
-        counted = [episode for episode in episodes if episode.error is None]
-        worst = min(counted, key=lambda episode: episode.reward)
-        sample = next((episode for episode in counted if episode.seed == sample_seed), worst)
-        rewards = [episode.reward for episode in counted]
-        mean = sum(rewards) / len(rewards)
-        variance = sum((reward - mean) ** 2 for reward in rewards) / max(1, len(rewards) - 1)
-        return cls(
-            mean_reward=mean,
-            standard_error=math.sqrt(variance / len(rewards)),
-            mean_length=sum(len(episode.turns) for episode in counted) / len(counted),
-            illegal_actions=sum(episode.illegal_actions for episode in counted) / len(counted),
-            episodes=len(counted),
-            sample_seed=sample.seed,
-            sample=[turn.as_json() for turn in sample.turns],
-            rewards=rewards,
-            examples=_examples(counted),
-            illegal_texts=commonest_texts(text for episode in counted for text in episode.illegal_texts),
-            reward_components=component_means([episode.reward_components for episode in counted]),
-        )
+        if self.low is None or self.high is None:
+            return f"{self.mean_reward:+.3f}"
+        return f"{self.mean_reward:+.3f} [{self.low:+.3f}, {self.high:+.3f}]"
 
 
 def component_means(episodes: Sequence[Mapping[str, float]]) -> dict[str, float]:
@@ -101,20 +85,6 @@ def component_means(episodes: Sequence[Mapping[str, float]]) -> dict[str, float]
     """
     names = dict.fromkeys(name for components in episodes for name in components)
     return {name: fmean(each[name] for each in episodes if name in each) for name in names}
-
-
-def _examples(episodes: Sequence[Episode]) -> dict[str, dict[str, Any]]:
-    ranked = sorted(episodes, key=lambda episode: episode.reward, reverse=True)
-    # Of two episodes none is in the middle; one alone is the best.
-    names = {len(ranked) // 2: "median", len(ranked) - 1: "worst", 0: "best"}
-    return {
-        name: {
-            "seed": ranked[place].seed,
-            "reward": ranked[place].reward,
-            "turns": [turn.as_json() for turn in ranked[place].turns],
-        }
-        for place, name in sorted(names.items())
-    }
 
 
 def sampled(player: str) -> str:

@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.dataset.collection import CLOSING, Collection
+from openenv.records.collection import Collection
+from openenv.train.dataset.collecting import CLOSING, line_of
 from openenv.train.episodes.episode import Episode
 from openenv.train.episodes.played_episode import Message, PlayedEpisode
 
 TOOLS = [{"type": "function", "function": {"name": "climb", "description": "", "parameters": {"type": "object"}}}]
 SETTINGS = {"environment": "stairs", "seed": 1}
+LEFT_OUT = {"index": 2, "task": {"seed": 2, "floor": "first"}, "reward": 0.5}
 
 
 def played(index: int, text: str = "up", *, tools: bool = True, done: bool = True) -> PlayedEpisode:
@@ -34,7 +36,7 @@ def played(index: int, text: str = "up", *, tools: bool = True, done: bool = Tru
 
 def test_a_line_says_all_of_an_episode(tmp_path: Path) -> None:
     collection = Collection.open(tmp_path / "data", SETTINGS)
-    collection.add(played(3), "stairs")
+    collection.add(line_of(played(3), "stairs"))
     (line,) = collection.read()
     assert line.pop("messages")[0] == {"role": "user", "content": "the stairs"}
     assert line.pop("tools") == TOOLS
@@ -63,7 +65,7 @@ def test_a_conversation_ends_as_a_model_should_end_it(
     tmp_path: Path, tools: bool, done: bool, roles: list[str]
 ) -> None:
     collection = Collection.open(tmp_path, SETTINGS)
-    collection.add(played(0, tools=tools, done=done), "stairs")
+    collection.add(line_of(played(0, tools=tools, done=done), "stairs"))
     messages = collection.read()[0]["messages"]
     assert [message["role"] for message in messages] == roles
     assert (messages[-1]["content"] == CLOSING) is (tools and done)
@@ -74,7 +76,7 @@ def test_pictures_are_left_out(tmp_path: Path) -> None:
     blocks = [{"type": "text", "text": "one"}, {"type": "image", "image": object()}, {"type": "text", "text": "two"}]
     one = played(0)
     one.messages[0]["content"] = blocks
-    collection.add(one, "stairs")
+    collection.add(line_of(one, "stairs"))
     assert collection.read()[0]["messages"][0]["content"] == "one\ntwo"
     assert one.messages[0]["content"] is blocks, "the episode itself stays as it was"
 
@@ -85,7 +87,7 @@ def test_any_text_comes_back(tmp_path_factory: pytest.TempPathFactory, texts: li
     texts = [text.encode("utf-8", "ignore").decode() for text in texts]
     collection = Collection.open(folder, SETTINGS)
     for index, text in enumerate(texts):
-        collection.add(played(index, text), "stairs")
+        collection.add(line_of(played(index, text), "stairs"))
     lines = Collection.open(folder, SETTINGS).read()
     assert [line["messages"][1]["tool_calls"][0]["function"]["arguments"]["move"] for line in lines] == texts
 
@@ -94,29 +96,27 @@ def test_any_text_comes_back(tmp_path_factory: pytest.TempPathFactory, texts: li
 def test_what_a_kill_cuts_off_is_played_again(tmp_path_factory: pytest.TempPathFactory, cut: int) -> None:
     collection = Collection.open(tmp_path_factory.mktemp("data"), SETTINGS)
     for index in range(3):
-        collection.add(played(index, "🟩\u2028up"), "stairs")
+        collection.add(line_of(played(index, "🟩\u2028up"), "stairs"))
     content = collection.episodes.read_bytes()
     whole = content[:cut].count(b"\n")
     collection.episodes.write_bytes(content[:cut])
     reopened = Collection.open(collection.path, SETTINGS)
     assert reopened.indexes() == set(range(whole))
     for index in range(whole, 3):
-        reopened.add(played(index, "🟩\u2028up"), "stairs")
+        reopened.add(line_of(played(index, "🟩\u2028up"), "stairs"))
     assert reopened.episodes.read_bytes() == content
 
 
 def test_left_out_episodes_are_not_played_again(tmp_path: Path) -> None:
     collection = Collection.open(tmp_path, SETTINGS)
-    collection.add(played(0), "stairs")
-    collection.leave_out(played(2), "reward below 1")
+    collection.add(line_of(played(0), "stairs"))
+    collection.leave_out(LEFT_OUT, "reward below 1")
     assert collection.indexes() == {0, 2}
-    assert collection.read_left_out() == [
-        {"index": 2, "task": {"seed": 2, "floor": "first"}, "reward": 0.5, "reason": "reward below 1"}
-    ]
+    assert collection.read_left_out() == [{**LEFT_OUT, "reason": "reward below 1"}]
 
 
 def test_other_settings_are_refused(tmp_path: Path) -> None:
-    Collection.open(tmp_path, SETTINGS).leave_out(played(0), "reward below 1")
+    Collection.open(tmp_path, SETTINGS).leave_out(LEFT_OUT, "reward below 1")
     with pytest.raises(ConfigurationError, match=r"were played with seed 1, not 2\. Choose another --output"):
         Collection.open(tmp_path, {**SETTINGS, "seed": 2})
     with pytest.raises(ConfigurationError, match="were played with form None, not 'text'"):
@@ -133,8 +133,8 @@ def test_a_folder_without_an_episode_takes_other_settings(tmp_path: Path) -> Non
 
 def test_other_tasks_are_refused(tmp_path: Path) -> None:
     collection = Collection.open(tmp_path, SETTINGS)
-    collection.add(played(0), "stairs")
-    collection.leave_out(played(2), "reward below 1")
+    collection.add(line_of(played(0), "stairs"))
+    collection.leave_out(LEFT_OUT, "reward below 1")
     same = {index: {"floor": "first", "seed": index} for index in range(4)}
     collection.check_tasks(same)
     collection.check_tasks({index: {"floor": "second", "seed": index} for index in (1, 3)})
@@ -146,7 +146,7 @@ def test_other_tasks_are_refused(tmp_path: Path) -> None:
 def test_half_of_a_surrogate_pair_comes_back(tmp_path: Path) -> None:
     """JSON of a model may hold one, and UTF-8 can't."""
     collection = Collection.open(tmp_path, SETTINGS)
-    collection.add(played(0, "\ud83d up"), "stairs")
+    collection.add(line_of(played(0, "\ud83d up"), "stairs"))
     (line,) = collection.read()
     assert line["messages"][1]["tool_calls"][0]["function"]["arguments"] == {"move": "\ud83d up"}
 
@@ -173,7 +173,7 @@ def test_components_are_summed_and_kept_for_each_step(tmp_path: Path) -> None:
         metadata = {"reward_signals": components} | ({"step_rewards": [0.25, 0.5]} if number else {})
         episode.add_turn("shown", "up", StepResult({}, reward=0.5, done=bool(number), metadata=metadata))
     collection = Collection.open(tmp_path / "data", SETTINGS)
-    collection.add(PlayedEpisode(0, episode, [{"role": "user", "content": "shown"}], []), "stairs")
+    collection.add(line_of(PlayedEpisode(0, episode, [{"role": "user", "content": "shown"}], []), "stairs"))
     (line,) = collection.read()
     assert line["reward_components"] == {"format": 2.0, "answer": 0.5}
     assert (line["components"], line["step_rewards"]) == (scores, [0.25, 0.5])

@@ -7,14 +7,9 @@ from typing import Any
 
 from openenv.core.documents import DocumentError, parse_json, read_json
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.episodes.episode import Episode
-from openenv.train.episodes.played_episode import Message, PlayedEpisode, text_of
+from openenv.records.lines import append_object
 
-__all__ = ["CLOSING", "Collection"]
-
-CLOSING = "Done."
-"""What a model says after the last tool's answer. A model that has never seen an answer without a call would go on
-calling tools when a trainer asks it once more."""
+__all__ = ["Collection"]
 
 
 class Collection:
@@ -72,40 +67,13 @@ class Collection:
             collection._write_settings(settings)
         return collection
 
-    def add(self, played: PlayedEpisode, environment: str, *, has_id: bool = False) -> None:
-        """Add an episode.
+    def add(self, line: Mapping[str, Any]) -> None:
+        """Add the line of an episode, in which the environment did not fail."""
+        append_object(self.episodes, line)
 
-        Args:
-            played: The episode; the environment did not fail in it.
-            environment: Name of the environment.
-            has_id: Whether the episode was given an id that means something, which its line then has.
-        """
-        episode = played.episode
-        line = {
-            "index": played.index,
-            "environment": environment,
-            "task": episode.parameters,
-            "messages": _messages_to_learn(played),
-            "tools": played.tools,
-            "reward": episode.reward,
-            "rewards": [turn.reward for turn in episode.turns],
-            "length": len(episode.turns),
-            "illegal_actions": episode.illegal_actions,
-            "done": episode.done,
-        }
-        if has_id:
-            line["episode_id"] = episode.episode_id
-        if components := episode.reward_components:
-            line |= {"reward_components": components, "components": [dict(turn.components) for turn in episode.turns]}
-        if episode.step_rewards is not None:
-            line["step_rewards"] = episode.step_rewards
-        _append(self.episodes, line)
-
-    def leave_out(self, played: PlayedEpisode, reason: str) -> None:
-        """Note an episode that is not to be among them."""
-        episode = played.episode
-        line = {"index": played.index, "task": episode.parameters, "reward": episode.reward, "reason": reason}
-        _append(self.left_out, line)
+    def leave_out(self, line: Mapping[str, Any], reason: str) -> None:
+        """Note an episode that is not to be among them, with its ``index``, ``task`` and ``reward``."""
+        append_object(self.left_out, {**line, "reason": reason})
 
     def read(self) -> list[dict[str, Any]]:
         """Return the lines of the episodes."""
@@ -123,14 +91,14 @@ class Collection:
         """Refuse to go on with other tasks, as of a file that was changed.
 
         Args:
-            tasks: What the reset of each episode is passed, by the episode's number.
+            tasks: What the reset of each episode is passed, as JSON values, by the episode's number.
 
         Raises:
             ConfigurationError: An episode of one of these numbers was played with another task.
         """
         for line in (*self.read(), *self.read_left_out()):
             task = tasks.get(line["index"])
-            if task is not None and line["task"] != _in_json(task):
+            if task is not None and line["task"] != json.loads(json.dumps(task)):
                 raise ConfigurationError(
                     f"Episode {line['index']} in {self.path} was played with the task {line['task']!r:.200}, and now "
                     f"it is {dict(task)!r:.200}. Choose another --output, or the same tasks to go on."
@@ -165,25 +133,6 @@ class Collection:
                 f"The episodes in {self.path} were played with {name} {before.get(name)!r}, not "
                 f"{settings.get(name)!r}. Choose another --output, or the same settings to go on."
             )
-
-
-def _messages_to_learn(played: PlayedEpisode) -> list[Message]:
-    messages = [{**message, "content": text_of(message["content"])} for message in played.messages]
-    if played.tools and played.episode.done and messages[-1]["role"] == "tool":
-        return [*messages, {"role": "assistant", "content": CLOSING}]
-    # No action follows the observation after the last one.
-    return messages[:-1] if len(messages) > 1 and messages[-1]["role"] == "user" else messages
-
-
-def _in_json(task: Mapping[str, Any]) -> Any:
-    """Return a task as it comes back from a line."""
-    return json.loads(json.dumps(Episode.of_task(task).parameters))
-
-
-def _append(file: Path, line: Mapping[str, Any]) -> None:
-    # Half of a surrogate pair, which a model may write, is no UTF-8; its escape is JSON that says the same.
-    with file.open("a", encoding="utf-8", errors="backslashreplace") as lines:
-        lines.write(json.dumps(line, ensure_ascii=False) + "\n")
 
 
 def _lines(file: Path) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
 """Folder of ``openenv eval`` or ``openenv collect``, read while it is written: episodes by task, and estimates."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
@@ -13,8 +13,10 @@ from pydantic import BaseModel, FiniteFloat, ValidationError
 
 from openenv.core.documents import DocumentError, parse_json, read_json
 from openenv.core.exceptions import ConfigurationError
-from openenv.viewer.episodes.results import Results, read_results
-from openenv.viewer.growing_file import GrowingFile, objects_of
+from openenv.records.collection import Collection
+from openenv.records.evaluation import Evaluation, read_evaluation
+from openenv.records.lines import GrowingFile, objects_of
+from openenv.records.scores import component_means
 
 Order = Literal["played", "worst", "best", "spread"]
 """Order of tasks: as they were first played, by mean reward, or by the difference of their rewards."""
@@ -81,7 +83,7 @@ class PlayedTask:
     @property
     def components(self) -> dict[str, float]:
         """Mean of each component over the episodes in which it was called."""
-        return component_means(self.episodes)
+        return component_means([episode.components for episode in self.episodes])
 
 
 class _Line(BaseModel):
@@ -103,7 +105,7 @@ class _Line(BaseModel):
 
 def is_episode_folder(folder: Path) -> bool:
     """Return whether a path is the folder of ``openenv eval`` or ``openenv collect``."""
-    return (folder / "episodes.jsonl").is_file() or "environment" in _settings(folder)
+    return Collection(folder).episodes.is_file() or "environment" in _settings(folder)
 
 
 def task_key(task: Mapping[str, Any]) -> str:
@@ -112,42 +114,33 @@ def task_key(task: Mapping[str, Any]) -> str:
     return json.dumps(named, sort_keys=True)
 
 
-def component_means(episodes: Iterable[PlayedEpisode]) -> dict[str, float]:
-    """Return the mean of each component over the episodes in which it was called."""
-    totals: dict[str, list[float]] = {}
-    for episode in episodes:
-        for name, value in episode.components.items():
-            totals.setdefault(name, []).append(value)
-    return {name: fmean(values) for name, values in totals.items()}
-
-
 class EpisodeFolder:
     """Folder of ``openenv eval`` or ``openenv collect``. Threads may share it.
 
     Args:
-        folder: The folder, as ``openenv.train`` lays it out; what is missing or can't be read is left out.
+        folder: The folder, see ``Collection``; what is missing or can't be read is left out.
 
     Attributes:
         traces: The file in which its episodes are on record, where there is one.
     """
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.traces = folder / "traces.db"
+        self._files = Collection(folder)
+        self.traces = self._files.traces
         self._lock = Lock()
-        self._episodes = GrowingFile(folder / "episodes.jsonl", self._forget)
+        self._episodes = GrowingFile(self._files.episodes, self._forget)
         self._forget()
 
     def summary(self) -> dict[str, Any]:
         """Return what it is, how many episodes there are, and the estimates; means without intervals before the end."""
         with self._lock:
             self._read()
-            settings = _settings(self.folder)
-            results, problem = read_results(self.folder)
+            settings = _settings(self._files.path)
+            results, problem = read_evaluation(self._files.path)
             is_evaluation = "samples" in settings or results is not None or problem is not None
             episodes = list(self._all())
             return {
-                "name": self.folder.resolve().name,
+                "name": self._files.path.resolve().name,
                 "kind": "evaluation" if is_evaluation else "collection",
                 "is_complete": results is not None,
                 "environment": settings.get("environment") or (results.environment if results else None),
@@ -195,9 +188,9 @@ class EpisodeFolder:
             raise ConfigurationError(f"Expected the number of a task from 0 to {len(tasks) - 1}, got {number}.")
         return tasks[number]
 
-    def results(self) -> Results | None:
+    def results(self) -> Evaluation | None:
         """Return the results of the evaluation; ``None`` where there are none yet or they can't be read."""
-        results, _ = read_results(self.folder)
+        results, _ = read_evaluation(self._files.path)
         return results
 
     def messages(self, episode: PlayedEpisode) -> list[Mapping[str, Any]]:
@@ -210,7 +203,7 @@ class EpisodeFolder:
     def _forget(self) -> None:
         self._tasks: dict[str, PlayedTask] = {}
         self._unreadable = 0
-        self._left_out = GrowingFile(self.folder / "left_out.jsonl", self._forget_left_out)
+        self._left_out = GrowingFile(self._files.left_out, self._forget_left_out)
         self._forget_left_out()
 
     def _forget_left_out(self) -> None:
@@ -244,7 +237,7 @@ def _reward_of(episode: PlayedEpisode) -> float:
 
 def _settings(folder: Path) -> dict[str, Any]:
     try:
-        settings = read_json(folder / "settings.json")
+        settings = read_json(Collection(folder).settings)
     except ConfigurationError:
         return {}
     return settings if isinstance(settings, dict) else {}
@@ -263,12 +256,12 @@ def _line_of(content: bytes) -> _Line | None:
         return None
 
 
-def _estimates(results: Results | None, episodes: list[PlayedEpisode]) -> list[dict[str, Any]]:
+def _estimates(results: Evaluation | None, episodes: list[PlayedEpisode]) -> list[dict[str, Any]]:
     """Return the rows of estimates: rewards, their components, and chances."""
     if results is not None:
         return results.rows()
     if not episodes:
         return []
     reward = {"name": "reward", "kind": "reward", "value": fmean(episode.reward for episode in episodes)}
-    means = component_means(episodes)
+    means = component_means([episode.components for episode in episodes])
     return [reward, *({"name": name, "kind": "component", "value": mean} for name, mean in means.items())]
