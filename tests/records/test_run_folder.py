@@ -112,7 +112,7 @@ def test_scores_of_earlier_versions_are_read_and_what_is_none_is_left_out(tmp_pa
     earlier = {name: value for name, value in written["random player"].items() if name not in ("low", "high")}
     folder.scores.write_text(json.dumps({"earlier": earlier, "later": {**earlier, "x": 1}, "none": {}, "text": "0"}))
     assert list(folder.read_scores()) == ["earlier", "later"]
-    assert folder.read_scores()["earlier"].figure == "-0.500"
+    assert folder.read_scores()["earlier"].figure == "-0.500 ± 0.100"
     assert score.figure == "-0.500 [-0.700, -0.300]"
     folder.scores.write_text("[1")
     assert folder.read_scores() == {}

@@ -62,14 +62,14 @@ class Score:
 
     @property
     def figure(self) -> str:
-        """The mean with its interval, as reports show it.
+        """The mean with its interval, or with its standard error where an earlier version has estimated none.
 
         Example:
             >>> Score(0.5, 0.1, 3.0, 0.0, 20, None, [], low=0.29, high=0.71).figure
             '+0.500 [+0.290, +0.710]'
         """
         if self.low is None or self.high is None:
-            return f"{self.mean_reward:+.3f}"
+            return f"{self.mean_reward:+.3f} ± {self.standard_error:.3f}"
         return f"{self.mean_reward:+.3f} [{self.low:+.3f}, {self.high:+.3f}]"
 
 
