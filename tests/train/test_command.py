@@ -83,7 +83,6 @@ def test_a_missing_package_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) ->
     [
         (["no_such_environment"], "No environment is called 'no_such_environment'"),
         ([], "environment is missing"),
-        (["catch", "--steps", "0"], "steps: Input should be greater than or equal to 1"),
         (["catch", "--rollouts", "12"], "must be a multiple of group_size"),
         (["catch", "--config", "none.yaml"], "There is no file none.yaml"),
         (["--resume", "none"], "none is no run's folder"),
@@ -98,6 +97,16 @@ def test_a_mistake_is_told(tmp_path: Path, arguments: list[str], message: str) -
     result = invoke(*(argument.format(tmp_path) for argument in arguments))
     assert result.exit_code == 1
     assert message in result.output
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--steps", "0"), ("--group-size", "1"), ("--traces-sample", "1.5"), ("--traces-leave-out", "screenshot")],
+)
+def test_a_value_out_of_bounds_is_bad_usage(option: str, value: str) -> None:
+    result = invoke("catch", option, value)
+    assert result.exit_code == 2
+    assert f"Invalid value for '{option}'" in result.output
 
 
 def test_resume_takes_no_other_setting(tmp_path: Path) -> None:

@@ -17,47 +17,55 @@ _JSON_ESCAPES = "openenv-json-escapes"
 
 
 class Command(NamedTuple):
-    """Where a command is, and the line that ``openenv --help`` shows for it.
+    """Location of a command, and the line that ``openenv --help`` shows for it.
 
     Attributes:
+        heading: Heading that the line stands under.
         target: Its module under ``openenv.cli.commands``, and its function there, as ``MODULE:FUNCTION``; or its
             application, for a command that has commands of its own or that programs run as one.
         summary: The line.
     """
 
+    heading: str
     target: str
     summary: str
 
 
+MAKE, RUN, TRAIN, LOOK, FIND, PUBLISH = "Make", "Run", "Train", "Look", "Find", "Publish"
+
 COMMANDS = {
-    "init": Command("init:app", "Make the folder of a new environment."),
-    "import": Command("import_env:import_env", "Make an environment from a project of ORS or verifiers."),
-    "serve": Command("serve:app", "Serve an environment on this machine."),
-    "mcp": Command("mcp:mcp", "Let an agent play an environment over MCP."),
-    "play": Command("play:play", "Play an environment yourself, in the terminal or a browser."),
-    "collect": Command("collect:app", "Play episodes, and keep their conversations to train on."),
-    "eval": Command("eval:evaluate", "Measure how well a model or a player does, with intervals."),
-    "train": Command("train:train", "Train a language model: on examples, then with GRPO."),
-    "view": Command("view:view", "Look at episodes on record in a browser."),
-    "top": Command("top:top", "Show what a running server is doing, live."),
-    "traces": Command("traces:app", "Look at the episodes that servers have recorded."),
-    "discover": Command("discover:discover", "Find environments for a task, here or in a catalog."),
-    "catalog": Command("catalog:app", "Build a catalog of environments, or look into one."),
-    "skills": Command("skills:app", "Tell coding agents how this command is used."),
-    "list": Command("list:list_known", "List the environments that there are, installed or not."),
-    "info": Command("info:info", "Say what an environment is: actions, reward, an example."),
-    "doctor": Command("doctor:doctor", "Say what this machine can do, and what brings what it can't."),
-    "validate": Command("validate:validate", "Check an environment: its folder, and that it runs."),
-    "build": Command("build:app", "Build the image of an environment."),
-    "deploy": Command("deploy:deploy", "Write what Kubernetes needs to run an environment's servers."),
-    "push": Command("push:app", "Publish an environment's folder, as a Space on the Hub."),
-    "pull": Command("pull:pull", "Get an environment's folder from the Hub."),
-    "fork": Command("fork:app", "Make a Space of your own from another's."),
+    "init": Command(MAKE, "init:app", "Make the folder of a new environment."),
+    "import": Command(MAKE, "import_env:import_env", "Make an environment from a project of ORS or verifiers."),
+    "validate": Command(MAKE, "validate:validate", "Check an environment: its folder, and that it runs."),
+    "doctor": Command(MAKE, "doctor:doctor", "Check what this machine can do, and what it lacks."),
+    "skills": Command(MAKE, "skills:app", "Write a page for coding agents on how this command is used."),
+    "serve": Command(RUN, "serve:app", "Serve an environment on this machine."),
+    "play": Command(RUN, "play:play", "Play an environment yourself, in the terminal or a browser."),
+    "mcp": Command(RUN, "mcp:mcp", "Let an agent play an environment over MCP."),
+    "top": Command(RUN, "top:top", "Show what a running server is doing, live."),
+    "collect": Command(TRAIN, "collect:app", "Play episodes, and keep their conversations to train on."),
+    "train": Command(TRAIN, "train:train", "Train a language model: on examples, then with GRPO."),
+    "eval": Command(TRAIN, "eval:evaluate", "Measure how well a model or a player does, with intervals."),
+    "view": Command(LOOK, "view:view", "Look at runs and episodes on record in a browser."),
+    "traces": Command(LOOK, "traces:app", "Look at the episodes that servers have recorded."),
+    "list": Command(FIND, "list:list_known", "List the environments that there are, installed or not."),
+    "info": Command(FIND, "info:info", "Describe an environment: actions, reward, an example."),
+    "discover": Command(FIND, "discover:discover", "Find environments for a task, here or in a catalog."),
+    "catalog": Command(FIND, "catalog:app", "Build a catalog of environments, or look into one."),
+    "build": Command(PUBLISH, "build:app", "Build the image of an environment."),
+    "push": Command(PUBLISH, "push:app", "Publish an environment's folder, as a Space on the Hub."),
+    "pull": Command(PUBLISH, "pull:pull", "Get an environment's folder from the Hub."),
+    "fork": Command(PUBLISH, "fork:app", "Make a Space of your own from another's."),
+    "deploy": Command(PUBLISH, "deploy:deploy", "Write what Kubernetes needs to run an environment."),
 }
 
 
 class CommandGroup(GroupOfCommands):
-    """Knows every command by name and summary; loads the one that is called."""
+    """Group of all commands by name and summary, which loads the one that is called."""
+
+    def heading_of(self, name: str) -> str:
+        """Return the heading of a command."""
+        return COMMANDS[name].heading
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Put the command itself in the place of its stand-in."""

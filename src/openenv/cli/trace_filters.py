@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import typer
 
@@ -45,7 +45,9 @@ Since = Annotated[
     str | None, typer.Option(help="Earliest beginning: 2026-11-24, 2026-11-24T08:30, or 90m, 6h, 7d ago.")
 ]
 Until = Annotated[str | None, typer.Option(help="Latest beginning, in the same forms.")]
-Ending = Annotated[EndingName | None, typer.Option(help="How it ended.")]
+Ending = Annotated[
+    EndingName | None, typer.Option(metavar="ENDING", help=f"How it ended: {', '.join(get_args(EndingName))}.")
+]
 Text = Annotated[str | None, typer.Option(help="Text in a request, an answer, or the model's messages.")]
 Evaluations = Annotated[
     bool | None, typer.Option("--evaluations/--no-evaluations", help="Only, or none, that a training evaluated by.")

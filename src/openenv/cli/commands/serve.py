@@ -17,7 +17,7 @@ from openenv.cli.groups import command_app
 from openenv.cli.hub import local_target
 from openenv.cli.loading import exempt_from_collection
 from openenv.cli.options import LOG_FORMAT, LOG_LEVEL, LogLevelName, TrustRemoteCode, environment_argument
-from openenv.cli.server_settings import with_settings
+from openenv.cli.setting_options import server_options, with_settings
 from openenv.cli.stop_on_eof import watch_stdin
 from openenv.cli.targets import find_mcp_server, find_target
 from openenv.cli.views.announcement import Announcement, make_token_for
@@ -27,7 +27,6 @@ from openenv.core.env_server.history.stores.choice import is_address
 from openenv.core.env_server.serving import RunOptions, listen, prepare, run_app, run_workers
 from openenv.core.env_server.settings import SETTINGS, ServerConfig, environment_variables
 from openenv.core.env_server.tls import TLS
-from openenv.core.exceptions import ConfigurationError
 
 HERE = "."
 SERVED = "OPENENV_SERVED"
@@ -150,7 +149,7 @@ StopOnEof = Annotated[
 ]
 
 
-@with_settings
+@with_settings(server_options())
 def serve(
     settings: dict[str, Any],
     environment: Target = HERE,
@@ -295,11 +294,6 @@ def _set_variables(settings: dict[str, Any]) -> None:
     isolation = settings.get("isolation") or os.environ.get(SETTINGS["isolation"].variable, "none")
     if isolation == "none" and "sessions_per_process" in settings:
         raise typer.BadParameter("--sessions-per-process says how to share a process; it needs --isolation process.")
-    try:
-        for name, value in settings.items():
-            SETTINGS[name].kind.check(name, value)
-    except ConfigurationError as error:
-        raise typer.BadParameter(str(error), param_hint=SETTINGS[name].option) from None
     os.environ.update(environment_variables(settings))
     ServerConfig.read()
 

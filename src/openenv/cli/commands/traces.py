@@ -117,7 +117,10 @@ def list_episodes(
 
 @app.command()
 def show(file: File, episode: Id, pictures: Pictures = None, as_json: AsJson = False) -> None:
-    """Show an episode, request by request; on a terminal with colours with its pictures."""
+    """Show an episode, request by request.
+
+    On a terminal with colours its pictures are shown, too.
+    """
     if pictures is not None and as_json:
         raise typer.BadParameter("--json has the pictures within the observations; leave out --pictures.")
     console = Console(highlight=False)

@@ -78,7 +78,10 @@ def export(
 
 
 def import_(file: File, source: Source) -> None:
-    """Add the episodes of another program's file; FILE is created if it does not exist."""
+    """Add the episodes of another program's file.
+
+    FILE is created if it does not exist.
+    """
     with open_traces(file, create=True) as traces:
         added = import_episodes(traces, source)
     which = f": {added[0]} to {added[-1]}." if added else "."
@@ -96,7 +99,10 @@ def rescore(
     since: Since = None,
     limit: Limit = 0,
 ) -> None:
-    """Score episodes by another rubric, without playing them; the environment's rewards stay."""
+    """Score episodes by another rubric, without playing them.
+
+    The environment's rewards stay.
+    """
     where = Filter(
         environment=env,
         split=split,

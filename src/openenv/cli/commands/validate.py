@@ -47,14 +47,18 @@ TimeoutS = Annotated[
 ]
 Level = Annotated[
     Literal["static", "runtime", "semantic"] | None,
-    typer.Option(help="static runs nothing, as --no-run; the others run the environment.  [default: runtime]"),
+    typer.Option(
+        help="static runs nothing, as --no-run; the others run the environment.  [default: runtime]", hidden=True
+    ),
 ]
-SkipBuild = Annotated[bool, typer.Option("--skip-build", help="Has no effect: no image is built here.")]
+SkipBuild = Annotated[bool, typer.Option("--skip-build", help="Has no effect: no image is built here.", hidden=True)]
 Policy = Annotated[
     Literal["v1", "v2"] | None,
-    typer.Option(help="Has no effect: each check here says itself whether a finding is an error or a warning."),
+    typer.Option(
+        help="Has no effect: each check here says itself whether a finding is an error or a warning.", hidden=True
+    ),
 ]
-Local = Annotated[bool, typer.Option("--local", help="Say that TARGET is no URL.")]
+Local = Annotated[bool, typer.Option("--local", help="Say that TARGET is no URL.", hidden=True)]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show every finding, and what was expected and found.")]
 Run = Annotated[
     bool, typer.Option("--run/--no-run", help="Run the environment too: play episodes, twice, in two processes.")
