@@ -12,7 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from openenv.core.exceptions import OpenEnvError
 
-_COLUMN = 30
+_COLUMN = 26
 """Longest name of an option beside its help; a longer one has a line of its own."""
 _TYPE = re.compile(r"<(?:list\[)?(\w+)(?: range|\])>")
 """Types as Typer names them, of options that are repeatable or have bounds, which the help says too."""
@@ -88,7 +88,7 @@ class GroupedCommand(ReportedErrors, TyperCommand):
         width = min(_COLUMN, max(len(names) for lines in groups.values() for names, _ in lines))
         for heading in sorted(groups, key=_place_of_heading):
             with formatter.section(heading):
-                formatter.write_dl([(names.ljust(width), text) for names, text in groups[heading]])
+                formatter.write_dl([(names.ljust(width), text) for names, text in groups[heading]], col_max=_COLUMN)
 
 
 def _place_of_heading(heading: str) -> int:
