@@ -260,8 +260,10 @@ class HTTPEnvServer:
         # With isolation, an environment's code runs in processes of its own alone.
         is_here = plays and self.config.isolation == "none"
         renderer = static_renderer(self._sessions.factory.environment_class) if is_here else None
-        self._page = page.PageConfig(self.env_name, play=plays, tools=tools, live=plays, traces=traces is not None)
-        self._page.views = renderer is not None
+        has_traces, has_views = traces is not None, renderer is not None
+        self._page = page.PageConfig(
+            self.env_name, play=plays, tools=tools, live=plays, traces=has_traces, views=has_views
+        )
         routes = page.page_routes(self._page)
         if renderer is not None:
             routes += static_view_routes({self.env_name: renderer}.get)
