@@ -38,7 +38,7 @@ def warn_of_mixture(folder: Path) -> None:
 
 @cache
 def warn_of_shadow(used: Path, unused: Path) -> None:
-    """Warn once where the public package is imported in place of this one.
+    """Warn once where the public package is imported and this one is not.
 
     Args:
         used: The folder of the public package.

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -70,20 +71,15 @@ def run_in_process(target: str | Path, limits: RunLimits) -> list[CheckResult]:
 
 def _is_hanging(process: "subprocess.Popen[bytes]", results: Path, check_s: float) -> bool:
     """Wait for the end of a process, and kill it where no check ends in time; return whether that was so."""
-    size = 0
-    while True:
-        try:
-            process.wait(check_s)
-        except subprocess.TimeoutExpired:
-            before, size = size, results.stat().st_size
-            if size == before:
-                process.kill()
-                return True
-        except BaseException:  # as where a person interrupts
-            process.kill()
-            raise
-        else:
-            return False
+    size = -1
+    try:
+        while process.poll() is None and size != results.stat().st_size:
+            size = results.stat().st_size
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(check_s)
+        return process.poll() is None
+    finally:
+        process.kill()  # which does nothing where it has ended
 
 
 def _where(crash: Path, folder: Path) -> str:

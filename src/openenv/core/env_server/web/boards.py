@@ -7,7 +7,7 @@ from html import escape
 __all__ = ["Board", "Square", "board_html"]
 
 _STYLE = """
-body { margin: 0; display: grid; place-items: center; font-family: system-ui, sans-serif;
+body { margin: 0; display: flex; flex-direction: column; align-items: center; font-family: system-ui, sans-serif;
        color: light-dark(#1b1d21, #e4e6ea) }
 td { min-width: 30px; height: 30px; padding: 0; text-align: center }
 th { padding: 0 6px; font-weight: 400; color: light-dark(#565b64, #a9aeb7) }
@@ -22,7 +22,7 @@ class Square:
     Attributes:
         text: What stands on it; a page shows it as it is, whatever it has of HTML.
         kind: The class of its element, by which a style colours it.
-        name: What is read aloud in place of the text, such as of a square that only its colour tells from others.
+        name: What is read aloud instead of the text, such as of a square that only its colour tells from others.
     """
 
     text: str = ""

@@ -53,12 +53,12 @@ class _Row:
     Attributes:
         form: How its cells are told from each other: ``bars``, ``words`` or ``characters``.
         cells: The cells, and beside them the name of the row, if it has one.
-        places: Where bars are, or the first word begins and ends; of all rows of a board they are the same.
+        marks: Where bars are, or the first word begins and ends; of all rows of a board they are the same.
     """
 
     form: str
     cells: list[str]
-    places: tuple[int, ...] = ()
+    marks: tuple[int, ...] = ()
 
     def fits(self, other: "_Row | None") -> bool:
         """Say whether another line may be a row of the same board."""
@@ -66,7 +66,7 @@ class _Row:
             return False
         if self.form != "words":
             return True
-        (start, end, *bars), (other_start, other_end, *other_bars) = self.places, other.places
+        (start, end, *bars), (other_start, other_end, *other_bars) = self.marks, other.marks
         return bars == other_bars and (start == other_start or end == other_end)
 
 
@@ -166,7 +166,7 @@ def _row(line: str) -> _Row | None:
     words = line.replace("|", " ").split()
     if len(words) >= _LEAST and all(len(word) <= _LONGEST_CELL and not _is_characters(word) for word in words):
         begin = len(line) - len(line.lstrip())
-        bars = [place for place, character in enumerate(line) if character == "|"]
+        bars = [index for index, character in enumerate(line) if character == "|"]
         return _Row("words", words, (begin, begin + len(words[0]), *bars))
     if "|" in line:
         return None
