@@ -26,7 +26,9 @@ def cells(page: Any) -> list[str]:
     return written
 
 
-@pytest.mark.parametrize(("name", "count"), [("catch", 50), ("2048", 16), ("sudoku", 81), ("wordle", 30)])
+@pytest.mark.parametrize(
+    ("name", "count"), [("catch", 50), ("2048", 16), ("sudoku", 81), ("wordle", 30), ("openspiel", 50)]
+)
 def test_a_board_is_a_board_wherever_an_episode_is_shown(
     browser: Any, name: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ from secrets import randbits
 from typing import Any, ClassVar
 from uuid import uuid4
 
+from openenv.adapters.openspiel.board import as_html
 from openenv.adapters.openspiel.episode import Episode
 from openenv.adapters.openspiel.games import load_game
 from openenv.adapters.openspiel.models import OpenSpielAction, OpenSpielObservation, OpenSpielState
@@ -130,6 +131,11 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
     def render(self) -> str:
         """Return in words what the player sees who is to move."""
         return "" if self._episode is None else self._episode.text()
+
+    @staticmethod
+    def render_web(observation: dict[str, Any]) -> str | None:
+        """Return the board for the page, of an episode that is played, followed or on record."""
+        return as_html(observation)
 
     def _fresh_state(self, episode_id: str | None, name: str, params: dict[str, Any], players: int) -> OpenSpielState:
         return OpenSpielState(

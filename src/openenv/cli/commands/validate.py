@@ -17,7 +17,7 @@ from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 from openenv.validation.adapted_checks import validate_adapted
 from openenv.validation.report import CheckResult, Report, validate_folder
 from openenv.validation.run_checks import LEVEL as RUNTIME
-from openenv.validation.run_checks import run_checks
+from openenv.validation.run_process import run_in_process
 from openenv.validation.trials import RunLimits
 from openenv.validation.url_checks import TIMEOUT_S, UrlReport, validate_url
 
@@ -127,7 +127,7 @@ def _report(target: str, limits: RunLimits | None) -> Report:
     if is_adapted(target) and not has_folder:
         return validate_adapted(target)
     if not has_folder:
-        return Report(target, "", {}, run_checks(find_environment(target), limits), (RUNTIME,))
+        return Report(target, "", {}, run_in_process(target, limits or RunLimits()), (RUNTIME,))
     report = validate_folder(Path(target) if Path(target).is_dir() else find_environment(target).folder)
     return report if limits is None or not _can_be_read(report) else _with_run(report, limits)
 
@@ -139,7 +139,7 @@ def _can_be_read(report: Report) -> bool:
 
 def _with_run(report: Report, limits: RunLimits) -> Report:
     """Run what a report is of, and add what was found."""
-    results = run_checks(find_environment(Path(report.target)), limits)
+    results = run_in_process(Path(report.target), limits)
     return replace(report, results=[*report.results, *results], levels=(*report.levels, RUNTIME))
 
 
