@@ -72,7 +72,7 @@ def test_episodes_are_searched_and_compared(visit: PlayPage) -> None:
     page.wait_for_selector("[data-testid=difference]:has-text('step 2')")
     page.click("[data-testid=difference] p:last-child button")
     page.locator("h2:text-is('Step 2')").nth(2).wait_for()
-    moves = [json.loads(shown)["move"] for shown in page.locator("[aria-label=Request]").all_inner_texts()]
+    moves = [json.loads(shown)["move"] for shown in page.locator("[aria-label=Action]").all_inner_texts()]
     assert sorted(moves) == ["left", "right", "right"]
     assert page.locator("[data-testid=curve] path").count() == 3
     assert "needle 2" in page.locator("pre.text").first.inner_text()
@@ -92,9 +92,8 @@ def test_tasks_by_runs_lead_to_their_episodes_and_what_the_model_wrote(visit: Pl
     page.click("[data-testid=grid] td a")
     page.wait_for_selector("[data-testid=count]:text-is('1 episode')")
     page.click("[data-testid=episode] a")
-    for name in ("What the model saw and wrote", "Tokens and log-probabilities"):
-        page.click(f"summary:has-text('{name}')")
-    assert HOSTILE in page.inner_text("[data-testid=messages] pre")
+    page.click("summary:has-text('Tokens and log-probabilities')")
+    assert page.inner_text("[aria-label=Action]") == HOSTILE
     titles = [token.get_attribute("title") for token in page.locator("[data-testid=tokens] span").all()]
     assert titles == [
         "token 11, log-probability -0.500, 60.7%",
@@ -187,10 +186,69 @@ def test_a_long_episode_is_read_from_a_link_to_a_step(visit: PlayPage, server: R
     page.keyboard.press("End")
     page.wait_for_selector(f"h2:has-text('Step {LONG}')")
     page.wait_for_selector(f"pre.text:has-text('At {LONG}.')")
+    assert page.locator(".turn").count() < 60
     with page.expect_download() as saved:
         page.click("text=Save as messages")
     assert f"At {LONG - 1}." in Path(saved.value.path()).read_text()
     visit.assert_accessible()
+
+
+SAID = [
+    {"role": "system", "content": "You walk."},
+    {"role": "user", "content": "Go on."},
+    {"role": "assistant", "content": "sideways"},
+    {"role": "user", "content": "That is no move."},
+    {"role": "assistant", "content": "<think>The wall is to the left.</think>right"},
+    {"role": "user", "content": "You are at 1."},
+    {"role": "assistant", "content": "I go right", "reasoning_content": "Nothing has changed."},
+    {"role": "user", "content": "You are at 2."},
+    {"role": "assistant", "content": HOSTILE * 3000},
+    *([{"role": "user", "content": "Go on."}, {"role": "assistant", "content": "right"}] * 9),
+]
+
+
+def spoken(page: Any, step: int) -> dict[str, str]:
+    """Return what a turn shows by its names."""
+    page.wait_for_selector(f"[data-turn='{step}'] [data-testid=entry]")
+    parts = page.locator(f"[data-turn='{step}'] .spoken").all()
+    return {part.locator("h3").first.inner_text(): _in_line(part.locator("> div").inner_text()) for part in parts}
+
+
+def _in_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_an_episode_reads_as_a_conversation(browser: Any, tmp_path: Path, scheme: str) -> None:
+    with new_file(tmp_path / "traces.db") as traces:
+        traces.add(episode(0, 12), entries(12), [Conversation("e0", messages=SAID)])
+    with RunningServer(viewer_app(tmp_path / "traces.db")) as server:
+        visit = PlayPage(browser, server, "/web/traces?episode=1-1", color_scheme=scheme)
+        page = visit.page
+        begun, first, second = (spoken(page, step) for step in range(3))
+        assert begun["observation"].startswith("system You walk. Go on.")
+        assert (first["model"], first["answer"]) == ("sideways", "That is no move.")
+        assert (first["thought"], first["action"]) == ("The wall is to the left.", "right")
+        assert first["reward"].startswith("1 Reward")
+        assert "Pace 0.5" in first["reward"]
+        assert first["observation"].startswith("You are at 1.")
+        assert second["thought"] == "Nothing has changed."
+        assert second["action"] == 'I go right read as { "move": "right" }'
+        assert len(spoken(page, 3)["action"]) < 110_000
+        visit.assert_accessible()
+        for _ in range(4):
+            page.keyboard.press("ArrowDown")
+        page.wait_for_selector("[data-current=true]:has-text('At 4.')")
+        assert page.url.endswith("#step-4")
+        assert page.locator("[data-current=true]").bounding_box()["y"] < 200, "the turn is at the top"
+        page.locator(".thread").hover()
+        page.mouse.wheel(0, 3000)
+        page.wait_for_selector("[data-turn='12'] [data-testid=entry]")
+        page.wait_for_function("() => Number(location.hash.split('-')[1]) > 4")
+        page.keyboard.press("Home")
+        page.wait_for_selector("[data-turn='0'][data-current=true]")
+        assert page.evaluate("window.hacked") is None
+        visit.close()
 
 
 def test_evaluations_are_filtered_by(browser: Any, tmp_path: Path) -> None:

@@ -3,8 +3,8 @@
 Each request opens the file anew, in a thread: servers write it meanwhile, and what is read is a page of it.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -18,7 +18,8 @@ from starlette.routing import BaseRoute, Route
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.wire.results import component_totals
 from openenv.traces.comparing import differences
-from openenv.traces.episodes import STEP, Count, Entry, EpisodeRecord, Filter, Order
+from openenv.traces.conversation import parts_of
+from openenv.traces.episodes import STEP, Conversation, Count, Entry, EpisodeRecord, Filter, Order
 from openenv.traces.formats.atif import trajectory_of
 from openenv.traces.formats.messages import row_of
 from openenv.traces.reading import TraceFile
@@ -169,12 +170,22 @@ def _episodes(traces: TraceFile, request: Request) -> Any:
 
 
 def _episode(traces: TraceFile, request: Request) -> Any:
+    """Return an episode with its scores and conversations; each of these has parts by entries for its messages."""
     name = request.path_params["id"]
+    conversations = traces.conversations(name)
+    entries = list(traces.entries(name, long_values=False)) if conversations else []
     return {
         "episode": asdict(traces.episode(name)),
         "scores": [asdict(score) for score in traces.scores(name)],
-        "conversations": [asdict(conversation) for conversation in traces.conversations(name)],
+        "conversations": [_divided(conversation, entries) for conversation in conversations],
     }
+
+
+def _divided(conversation: Conversation, entries: Sequence[Entry]) -> dict[str, Any]:
+    fields = asdict(replace(conversation, messages=()))
+    del fields["messages"]
+    fields["parts"] = [asdict(part) for part in parts_of(conversation.messages, entries)]
+    return fields
 
 
 def _entries(traces: TraceFile, request: Request) -> Any:

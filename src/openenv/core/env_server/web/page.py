@@ -61,6 +61,7 @@ _FILES = (
     "traces/neighbours.js",
     "traces/save.js",
     "traces/source.js",
+    "traces/thread.js",
     "traces/tokens.js",
     "traces/view.js",
     "turns.js",
