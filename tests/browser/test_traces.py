@@ -3,18 +3,22 @@
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.servers import RunningServer
+from tests.support.environments.common import Add, CounterEnvironment, Total
+from tests.support.servers import RunningServer, eventually
 from tests.support.trace_files import BEGAN, entries, episode, new_file
-from tests.support.web_pages import PlayPage, failing
+from tests.support.web_pages import ELSEWHERE, PlayPage, failing
 
+from openenv.core.env_server.app import create_fastapi_app
 from openenv.traces import Conversation
 from openenv.viewer import viewer_app
 
 HOSTILE = "<img src=x onerror='window.hacked = 1'> needle {step}\nGo on."
+TOKEN = "sesame-open-wide"
 LONG, SHORT, MANY = 5000, 4, 260
 WRITTEN = Conversation(
     f"e{MANY + 3}",
@@ -334,6 +338,50 @@ def test_what_stands_out_about_episodes_is_marked_in_the_list(browser: Any, tmp_
         assert page.evaluate("window.hacked") is None
         visit.assert_accessible()
         visit.close()
+
+
+class UnsteadyEnvironment(CounterEnvironment):
+    """Begins at another number each time, unless a seed is given."""
+
+    starts = count(1)
+
+    def reset(self, seed: int | None = None, episode_id: str | None = None) -> Total:
+        first = super().reset(seed, episode_id)
+        if seed is None:
+            first.total = self._counter.total = next(self.starts)
+        return first
+
+
+@pytest.mark.parametrize("seed", [5, None])
+def test_a_person_plays_on_from_a_step_on_record(browser: Any, tmp_path: Path, seed: int | None) -> None:
+    file = tmp_path / "traces.db"
+    app = create_fastapi_app(UnsteadyEnvironment, Add, Total, env_name="counter", traces=str(file), token=TOKEN)
+    with RunningServer(app) as server, server.v1() as wire, server.http() as http:
+        session = wire.open()
+        wire.do("reset", session, seed=seed, episode_id=f"evaluation-{'0' * 32}")
+        for amount in (1, -1, 3, 4):  # no number may be below 0
+            wire.do("step", session, amount=amount)
+        wire.do("close", session)
+        eventually(lambda: http.get("/web/traces/count").json() == 1, "the episode is on record")
+        visit = PlayPage(browser, server, "/web/traces?episode=1-1#step-3", extra_http_headers=ELSEWHERE)
+        page = visit.page
+        page.fill("#token", TOKEN)
+        page.click("button[type=submit]")
+        page.click("[data-current=true] [data-testid=play-on]")
+        page.wait_for_selector("main[data-busy=no] [data-testid=at]")
+        differs = "otherwise" in visit.text("origin")
+        assert differs == (seed is None)
+        visit.assert_accessible()
+        steps = visit.steps
+        visit.step({"amount": 10})
+        assert visit.steps == steps + 1
+        assert seed is None or visit.observation["total"] == 14
+        page.click("[data-testid=origin] a")
+        page.wait_for_selector("[data-current=true] h2:text-is('Step 3')")
+        visit.close()
+        eventually(lambda: http.get("/web/traces/count").json() == 2, "what was played is on record")
+        mine, _ = http.get("/web/traces/episodes").json()
+        assert mine["episode_id"] is None, "it is no evaluation of a training"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -113,7 +113,7 @@ function Turn({ entry, at, part, fact, schema, config, isAlone }) {
   if (entry === null) return null;
   if (entry === undefined) return part ? html`<article class="entry"><${Messages} messages=${part.before} /></article>` : html`<p class="note">${at > episode.steps ? "This episode has no such step." : ""}</p>`;
   return html`<${Entry} entry=${entry} at=${at} environment=${episode.environment} schema=${schema} part=${part}>
-    ${isAlone && config.play && config.name === episode.environment && html`<a class="play-on" href=${playAddress(episode, at)} data-testid="play-on">Play from here</a>`}</${Entry}>`;
+    ${isAlone && config.play && fact.plays && html`<a class="play-on" href=${playAddress(episode, at)} data-testid="play-on">Play from here</a>`}</${Entry}>`;
 }
 
 /** The page on which a person plays on from a step of an episode. */
