@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
 from openenv.traces.episodes import RESET, Entry
@@ -26,19 +25,20 @@ class ConversationPart:
     """Part of a conversation that belongs to one entry of the episode.
 
     Attributes:
-        before: Messages that led to no step, in order: actions that could not be read, and the answers to them.
+        before: Positions, the second one past the end, of messages that led to no step: actions that could not be read,
+            and the answers to them.
         thought: The model's reasoning, and its text beside a tool call; empty for none.
         action: The action in the model's own words, a tool call as ``name(argument=value)``; ``None`` of a reset, and
             where the conversation has no action for the entry.
         is_verbatim: Whether the request on record says the same as the action.
-        read: Messages that answered the action, or began the episode.
+        read: Positions of the messages that answered the action, or began the episode.
     """
 
-    before: Sequence[Message] = ()
+    before: tuple[int, int] = (0, 0)
     thought: str = ""
     action: str | None = None
     is_verbatim: bool = False
-    read: Sequence[Message] = ()
+    read: tuple[int, int] = (0, 0)
 
 
 def parts_of(messages: Sequence[Message], entries: Sequence[Entry]) -> list[ConversationPart]:
@@ -55,21 +55,24 @@ def parts_of(messages: Sequence[Message], entries: Sequence[Entry]) -> list[Conv
         A part for each entry, and one more where messages are left at the end.
     """
     steps = sum(entry.kind != RESET for entry in entries)
-    opening, moves = _moves(messages, steps)
+    moves = _moves(messages, steps)
+    opening = moves[0].start if moves else len(messages)
     parts: list[ConversationPart] = []
-    at, spare = 0, len(moves) - steps
+    end, at, spare = 0, 0, len(moves) - steps
     for entry in entries:
         if entry.kind == RESET:
-            parts.append(ConversationPart(read=opening))
-            opening = []
-            continue
-        found = at + _passed(moves, at, spare, entry.request)
-        spare -= found - at
-        before = [*opening, *chain.from_iterable(move.messages for move in moves[at:found])]
-        parts.append(moves[found].part(entry.request, before) if found < len(moves) else ConversationPart(before))
-        opening, at = [], found + 1
-    rest = [*opening, *chain.from_iterable(move.messages for move in moves[at:])]
-    return [*parts, ConversationPart(rest)] if rest else parts
+            parts.append(ConversationPart((end, end), read=(end, max(end, opening))))
+        else:
+            found = at + _passed(moves, at, spare, entry.request)
+            spare -= found - at
+            if found < len(moves):
+                parts.append(moves[found].part(entry.request, end))
+            else:
+                parts.append(ConversationPart((end, end), read=(end, end)))
+            at = found + 1
+        end = parts[-1].read[1]
+    rest = len(messages)
+    return [*parts, ConversationPart((end, rest), read=(rest, rest))] if end < rest else parts
 
 
 def call_line(function: Mapping[str, Any]) -> str:
@@ -84,25 +87,25 @@ class _Move(NamedTuple):
     """Action of the model.
 
     Attributes:
+        start: Position of its message, or where the answers begin.
         message: The message that it is in; of several calls in one, only the first has the message.
         calls: Functions of its tool calls; none where it is a text.
-        answers: Messages that answered it.
+        end: Position past the messages that answered it.
     """
 
+    start: int
     message: Message | None
     calls: Sequence[Mapping[str, Any]]
-    answers: Sequence[Message]
+    end: int
 
-    @property
-    def messages(self) -> list[Message]:
-        return [*(() if self.message is None else (self.message,)), *self.answers]
-
-    def part(self, request: Any, before: Sequence[Message]) -> ConversationPart:
+    def part(self, request: Any, end: int) -> ConversationPart:
+        """Return the part of an entry with this request; ``end`` is where the part before it ends."""
         thought, text = _thought_and_text({} if self.message is None else self.message)
         if self.calls:
             thought = "\n\n".join(filter(None, (thought, text)))
             text = "\n".join(call_line(call) for call in self.calls)
-        return ConversationPart(before, thought, text, self._is_verbatim(request, text), self.answers)
+        read = (self.start + (self.message is not None), self.end)
+        return ConversationPart((end, self.start), thought, text, self._is_verbatim(request, text), read)
 
     def fits(self, request: Any) -> bool:
         """Return whether the action may have led to a step of this request."""
@@ -130,28 +133,31 @@ class _Move(NamedTuple):
         return values == [text.strip()] or _parsed(text) == fields
 
 
-def _moves(messages: Sequence[Message], steps: int) -> tuple[list[Message], list[_Move]]:
-    """Return the messages before the first action, and the actions; a message with several calls is as many."""
+def _moves(messages: Sequence[Message], steps: int) -> list[_Move]:
+    """Return the actions of a conversation; a message with several calls is as many."""
     starts = [number for number, message in enumerate(messages) if message.get("role") == "assistant"]
-    opening = list(messages[: starts[0]] if starts else messages)
     moves: list[_Move] = []
     for start, end in zip(starts, [*starts[1:], len(messages)], strict=False):
         calls = [call["function"] for call in messages[start].get("tool_calls") or ()]
-        answers = list(messages[start + 1 : end])
         if len(calls) < 2 or len(starts) == steps:
-            moves.append(_Move(messages[start], calls, answers))
+            moves.append(_Move(start, messages[start], calls, end))
         else:
-            moves += _separated(messages[start], calls, answers)
-    return opening, moves
+            moves += _separated(messages, start, calls, end)
+    return moves
 
 
-def _separated(message: Message, calls: Sequence[Mapping[str, Any]], answers: list[Message]) -> Iterator[_Move]:
+def _separated(
+    messages: Sequence[Message], start: int, calls: Sequence[Mapping[str, Any]], end: int
+) -> Iterator[_Move]:
     """Iterate over the calls of one message, each with its tool's answer; the last one has all that follows."""
+    answered = start + 1
     for number, call in enumerate(calls):
-        is_last = number == len(calls) - 1
-        count = len(answers) if is_last else int(bool(answers) and answers[0].get("role") == "tool")
-        yield _Move(None if number else message, [call], answers[:count])
-        answers = answers[count:]
+        begin = answered
+        if number == len(calls) - 1:
+            answered = end
+        elif answered < end and messages[answered].get("role") == "tool":
+            answered += 1
+        yield _Move(begin if number else start, None if number else messages[start], [call], answered)
 
 
 def _passed(moves: Sequence[_Move], at: int, spare: int, request: Any) -> int:

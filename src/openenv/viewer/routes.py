@@ -5,7 +5,7 @@ Each request opens the file anew, in a thread: servers write it meanwhile, and w
 
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -178,7 +178,7 @@ def _episodes(traces: TraceFile, request: Request) -> Any:
 
 
 def _episode(ways_to_play: Callable[[Episode], dict[str, Any]], traces: TraceFile, request: Request) -> Any:
-    """Return an episode with its scores and conversations; each of these has parts by entries for its messages."""
+    """Return an episode with its scores and conversations; each of these has its messages' parts by entries."""
     name = request.path_params["id"]
     episode = traces.episode(name)
     conversations = traces.conversations(name)
@@ -203,10 +203,7 @@ def _ways_to_play(
 
 
 def _divided(conversation: Conversation, entries: Sequence[Entry]) -> dict[str, Any]:
-    fields = asdict(replace(conversation, messages=()))
-    del fields["messages"]
-    fields["parts"] = [asdict(part) for part in parts_of(conversation.messages, entries)]
-    return fields
+    return {**asdict(conversation), "parts": [asdict(part) for part in parts_of(conversation.messages, entries)]}
 
 
 def _entries(traces: TraceFile, request: Request) -> Any:

@@ -27,7 +27,8 @@ export function keyedStep(event, at) {
 /**
  * An entry as a turn of a conversation: thought, action, reward, and what the environment shows then.
  *
- * @param part What the model's side has of it, as `ConversationPart` of `openenv.traces`; undefined for nothing.
+ * @param part What the model's side has of it: `before`, `thought`, `action`, `is_verbatim` and `read`, as `ConversationPart` of
+ *   `openenv.traces.conversation` has them, with the messages; undefined for nothing.
  * @param schema That of the observation, if it is known.
  * @param children What can be done with it.
  */

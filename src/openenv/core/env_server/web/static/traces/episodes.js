@@ -95,7 +95,7 @@ function Differences({ labels, differences, jump }) {
 function Panel({ id, label, fact, column, isAlone, components, source, count, at, jump, schema, config, onLoadError }) {
   const { episode, conversations } = fact;
   const [which, setWhich] = useState(conversations.length - 1);
-  const parts = conversations[which]?.parts ?? [];
+  const parts = useMemo(() => partsOf(conversations[which]), [which]);
   const turn = (number) => html`<${Turn} entry=${source.at(number)} at=${number} part=${parts[number]} fact=${fact} schema=${schema} config=${config} isAlone=${isAlone} />`;
   return html`<section class="panel stage" aria-label=${`Episode ${label}`}>
     <header class="stage-head"><div>${!isAlone && html`<span class="swatch" data-line=${column}></span>`}<strong>${label}</strong> <span class="of">${[episode.environment, taskOf(episode), conversations[which]?.model, episode.transport, episode.ending].filter(Boolean).join(" · ")}</span></div>
@@ -105,6 +105,12 @@ function Panel({ id, label, fact, column, isAlone, components, source, count, at
       : html`<div class="thread">${turn(at)}</div>`}
     <${Beside} id=${id} fact=${fact} components=${components} which=${which} onWhich=${setWhich} at=${at} />
   </section>`;
+}
+
+/** The parts of a conversation by entries, with their messages. */
+function partsOf(conversation) {
+  const { parts = [], messages } = conversation ?? {};
+  return parts.map((part) => ({ ...part, before: messages.slice(...part.before), read: messages.slice(...part.read) }));
 }
 
 /** A turn, as far as it is read; `entry` is null before, and undefined where the episode has none. */
