@@ -9,9 +9,9 @@ import { Tokens } from "./tokens.js";
 
 const FORMATS = { messages: "messages", atif: "ATIF", json: "JSON" };
 
-/** Of several conversations, `which` is the one whose turns are shown. */
-export function Beside({ id, fact, components, which, onWhich, at }) {
-  const { episode, scores, conversations, command } = fact;
+/** Of several conversations, `which` is the one whose turns are shown; `command` plays on from step `at`, where there is one. */
+export function Beside({ id, fact, components, which, onWhich, command, at }) {
+  const { episode, scores, conversations } = fact;
   return html`<footer class="beside">
     ${command && html`<p class="of" data-testid="command">From ${at === 0 ? "the reset" : `step ${at}`} on, it is played with <code>${command} ${at}</code></p>`}
     ${conversations.length > 1 && html`<label class="by">Conversation <select onChange=${(event) => onWhich(Number(event.target.value))}>${conversations.map((_, number) => html`<option value=${number} selected=${number === which}>${number + 1} of ${conversations.length}</option>`)}</select></label>`}

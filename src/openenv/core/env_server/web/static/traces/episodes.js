@@ -103,7 +103,7 @@ function Panel({ id, label, fact, column, isAlone, components, source, count, at
     ${isAlone
       ? html`<${Thread} count=${Math.max(count, parts.length)} at=${at} label="Conversation" onRange=${(numbers) => source.want(numbers).catch(onLoadError)} onScrolled=${jump} turn=${turn} />`
       : html`<div class="thread">${turn(at)}</div>`}
-    <${Beside} id=${id} fact=${fact} components=${components} which=${which} onWhich=${setWhich} at=${at} />
+    <${Beside} id=${id} fact=${fact} components=${components} which=${which} onWhich=${setWhich} command=${isAlone ? fact.command : null} at=${at} />
   </section>`;
 }
 
