@@ -39,6 +39,7 @@ EpisodeId = Annotated[str | None, typer.Option(help="Id that the reset named.")]
 Session = Annotated[str | None, typer.Option(help="Beginning of the session's name.")]
 OfTransport = Annotated[str | None, typer.Option("--transport", help="Transport: v1, legacy, http, mcp, ors.")]
 OfModel = Annotated[str | None, typer.Option("--model", help="Model or player.")]
+OfToken = Annotated[str | None, typer.Option("--token-name", help="Name of its client's token, of --tokens.")]
 MinReward = Annotated[float | None, typer.Option(help="Lowest sum of rewards.")]
 MaxReward = Annotated[float | None, typer.Option(help="Highest sum of rewards.")]
 Since = Annotated[

@@ -182,4 +182,5 @@ def _row_of(number: int, episode: Episode) -> EpisodeRow:
         ending=None if episode.ending == RUNNING else episode.ending,
         ended_at=episode.ended_at,
         error=episode.error,
+        token_name=episode.token_name,
     )

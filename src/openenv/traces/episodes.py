@@ -85,6 +85,8 @@ class Episode:
             text or ``None``.
         error: Code of the last error of the environment, or which value is impossible; ``None`` without any.
         parent: Id of the episode that this one continues, as a fork.
+        token_name: Name of the token that its client showed, of those in the server's ``--tokens``; ``None`` for a
+            client without a named token.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = _CHECKED
@@ -105,6 +107,7 @@ class Episode:
     ending: str
     error: str | None
     parent: str | None
+    token_name: str | None = None
 
     @property
     def is_evaluation(self) -> bool:
@@ -349,6 +352,7 @@ class Filter:
         version: Version of the environment.
         run: Number of the run that recorded it, as in ``TraceFile.groups``.
         model: Name of the model or player in the episode's conversation.
+        token_name: Name of the token that its client showed.
         min_reward: Lowest sum of rewards.
         max_reward: Highest sum of rewards.
         since: Earliest beginning, in seconds since 1970.
@@ -368,6 +372,7 @@ class Filter:
     version: str | None = None
     run: int | None = None
     model: str | None = None
+    token_name: str | None = None
     min_reward: float | None = None
     max_reward: float | None = None
     since: float | None = None

@@ -26,6 +26,7 @@ _CONDITIONS = {
     "run": "episode.number >> 32 = :run",
     "model": "EXISTS (SELECT 1 FROM conversation WHERE conversation.episode_id = episode.episode_id "
     "AND conversation.model = :model)",
+    "token_name": "token_name = :token_name",
     "min_reward": "reward >= :min_reward",
     "max_reward": "reward <= :max_reward",
     "since": "episode.started_at >= :since",
@@ -72,14 +73,23 @@ SELECT DISTINCT model FROM conversation WHERE model IS NOT NULL AND episode_id I
 """  # noqa: S608  # constants
 """SQL for the names of the models and players of the newest episodes, which are looked up one by one."""
 
-ENVIRONMENTS = """
-WITH RECURSIVE found (name) AS (
-    SELECT min(environment) FROM episode
-    UNION ALL SELECT (SELECT min(environment) FROM episode WHERE environment > name) FROM found WHERE name IS NOT NULL
-)
-SELECT name FROM found WHERE name IS NOT NULL
-"""
-"""SQL for the names of the environments: a look into the index for each, however many episodes there are."""
+
+def _names_in(column: str) -> str:
+    """Return the SQL for the names in a column: a look into its index for each, however many episodes there are."""
+    return f"""
+    WITH RECURSIVE found (name) AS (
+        SELECT min({column}) FROM episode WHERE {column} IS NOT NULL
+        UNION ALL SELECT (SELECT min({column}) FROM episode WHERE {column} > name) FROM found WHERE name IS NOT NULL
+    )
+    SELECT name FROM found WHERE name IS NOT NULL
+    """  # noqa: S608  # constants
+
+
+ENVIRONMENTS = _names_in("environment")
+"""SQL for the names of the environments."""
+
+TOKEN_NAMES = _names_in("token_name")
+"""SQL for the names of the tokens."""
 
 # What episodes are listed by, the largest first; of equal ones, the newest first.
 _BEGUN = ("episode.started_at", "episode.number")

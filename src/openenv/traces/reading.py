@@ -44,7 +44,7 @@ from openenv.traces.episodes import (
     Order,
     Score,
 )
-from openenv.traces.queries import ENVIRONMENTS, MODELS, Query
+from openenv.traces.queries import ENVIRONMENTS, MODELS, TOKEN_NAMES, Query
 
 _Value = TypeVar("_Value")
 
@@ -54,6 +54,7 @@ _EACH_EPISODE_S = 0.2
 _NOTHING: dict[str, Any] = {
     **dict.fromkeys(("id", "environment", "session", "transport", "ending"), ""),
     **dict.fromkeys(("version", "ended_at", "episode_id", "seed", "split", "index", "reward", "error", "parent")),
+    "token_name": None,
     "started_at": 0.0,
     "steps": 0,
 }
@@ -222,8 +223,7 @@ class TraceFile:
         Raises:
             ConfigurationError: The file is damaged or locked.
         """
-        with self._usable():
-            return [name for (name,) in self._connection.execute(ENVIRONMENTS)]
+        return self._names(ENVIRONMENTS)
 
     def models(self) -> list[str]:
         """Return the names of the models and players that the newest episodes' conversations are of.
@@ -231,8 +231,15 @@ class TraceFile:
         Raises:
             ConfigurationError: The file is damaged or locked.
         """
-        with self._usable():
-            return [name for (name,) in self._connection.execute(MODELS)]
+        return self._names(MODELS)
+
+    def token_names(self) -> list[str]:
+        """Return the names of the tokens that clients showed, without reading the episodes.
+
+        Raises:
+            ConfigurationError: The file is damaged or locked.
+        """
+        return self._names(TOKEN_NAMES)
 
     def entries(
         self, name: str, start: int = 0, stop: int | None = None, *, long_values: bool = True
@@ -397,6 +404,10 @@ class TraceFile:
         numbers = [number for number in map(number_of, names) if number is not None]
         with self._usable():
             return remove(self._connection, numbers)
+
+    def _names(self, query: str) -> list[str]:
+        with self._usable():
+            return [name for (name,) in self._connection.execute(query)]
 
     def _number_of(self, name: str) -> int:
         """Return the number of an episode that is on record.

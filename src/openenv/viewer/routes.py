@@ -44,6 +44,7 @@ class _FilterQuery(BaseModel):
     version: str | None = None
     run: Count | None = None
     model: str | None = None
+    token_name: str | None = None
     min_reward: float | None = None
     max_reward: float | None = None
     since: float | None = None
@@ -90,6 +91,7 @@ def trace_routes(file: str | Path) -> list[BaseRoute]:
     answers: dict[str, Callable[[TraceFile, Request], Any]] = {
         "environments": _environments,
         "models": _models,
+        "token-names": _token_names,
         "count": _count,
         "grid": _grid,
         "episodes": _episodes,
@@ -151,6 +153,10 @@ def _environments(traces: TraceFile, request: Request) -> Any:
 
 def _models(traces: TraceFile, request: Request) -> Any:
     return traces.models()
+
+
+def _token_names(traces: TraceFile, request: Request) -> Any:
+    return traces.token_names()
 
 
 def _count(traces: TraceFile, request: Request) -> Any:

@@ -27,6 +27,7 @@ from openenv.cli.trace_filters import (
     MinReward,
     OfEnvironment,
     OfModel,
+    OfToken,
     OfTransport,
     Seed,
     Session,
@@ -82,6 +83,7 @@ def list_episodes(
     session: Session = None,
     transport: OfTransport = None,
     model: OfModel = None,
+    token_name: OfToken = None,
     min_reward: MinReward = None,
     max_reward: MaxReward = None,
     since: Since = None,
@@ -102,6 +104,7 @@ def list_episodes(
         session=session,
         transport=transport,
         model=model,
+        token_name=token_name,
         min_reward=min_reward,
         max_reward=max_reward,
         since=time_of(since, "--since"),
@@ -243,9 +246,10 @@ def _line(episode: Episode) -> str:
         return f"{episode.id:<12} {UNREADABLE}: {episode.error}"
     reward = "" if episode.reward is None else f"{episode.reward:+.3f}"
     task = _task_of(episode)
+    token = "" if episode.token_name is None else f"  token {episode.token_name}"
     return (
         f"{episode.id:<12} {_clock(episode.started_at)} {episode.environment:<20} {task:<20} "
-        f"{episode.steps:>5} steps {reward:>9} {episode.ending}{'  evaluation' if episode.is_evaluation else ''}"
+        f"{episode.steps:>5} steps {reward:>9} {episode.ending}{'  evaluation' if episode.is_evaluation else ''}{token}"
     )
 
 

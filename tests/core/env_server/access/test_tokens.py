@@ -1,6 +1,7 @@
 """Named tokens: what each role may do, what counts by name, and a file that changes while its server runs."""
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 from hashlib import sha256
 from itertools import count
@@ -12,11 +13,16 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.conftest import Serve
 from tests.support.servers import RunningServer, ServerProcess, V1Wire, eventually
+from tests.support.trace_locations import location, postgres
 from websockets.exceptions import InvalidStatus
 
+from openenv import traces
 from openenv.core.env_server.access.tokens import Role, TokenFile, needed_role
 from openenv.core.env_server.settings import ServerConfig
 from openenv.core.exceptions import ConfigurationError
+from openenv.traces import Filter
+
+__all__ = ["location", "postgres"]
 
 PLAY, WATCH, OPERATE, OWN = "p" * 24, "w" * 24, "o" * 24, "s" * 24
 STEP = {"action": {"amount": 1}}
@@ -195,6 +201,34 @@ class TestLimits:
         assert sample(server, "openenv_token_sessions_opened_total", "trainer") == 2
         assert sample(server, "openenv_token_refused_total", "dashboard") == 2
         assert sample(server, "openenv_token_refused_total", "ops") == 0
+
+
+class TestTraces:
+    def test_each_episode_says_by_which_token_it_was_played(self, serve: Serve, file: Path, location: str) -> None:
+        server = serve(tokens=file, traces=location)
+        with server.v1(headers(PLAY)) as wire, server.wire("/ws", headers(OPERATE)) as legacy, server.v1() as bare:
+            for socket in (wire, bare):
+                socket.ask(socket.message("reset", socket.open(), seed=1))
+            legacy.reset(seed=2)
+        for request in ("/reset", "/step"):  # in sessions of their own
+            assert statuses(server, OPERATE, ("POST", request)) == [200]
+        server.stop()
+        with traces.open(location) as opened:
+            played = Counter(found.token_name for found in opened.episodes())
+            assert played == {"trainer": 1, "ops": 3, None: 1}
+            assert opened.count(Filter(token_name="ops")) == 3
+            assert opened.token_names() == ["ops", "trainer"]
+
+    def test_a_fork_is_that_of_its_own_client(self, serve: Serve, file: Path, tmp_path: Path) -> None:
+        server = serve(tokens=file, traces=tmp_path / "traces.db")
+        with server.v1(headers(PLAY)) as wire:
+            wire.ask(wire.message("reset", wire.open(), seed=1))
+            with server.http(headers=headers(OPERATE)) as http:
+                (row,) = http.get("/sessions").json()["sessions"]
+                assert http.post("/web/live/fork", headers={"X-OpenEnv-Session": row["session"]}).status_code == 200
+        server.stop()
+        with traces.open(tmp_path / "traces.db") as opened:
+            assert {found.token_name for found in opened.episodes()} == {"trainer", "ops"}
 
 
 class TestChanges:

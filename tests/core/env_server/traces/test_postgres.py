@@ -19,6 +19,9 @@ from openenv.core.env_server.settings import ServerConfig
 from openenv.core.env_server.traces.store import database_at
 from openenv.core.exceptions import ConfigurationError
 
+# What tables of version 4 have that those of versions 2 and 3 lack.
+VERSION_3 = "ALTER TABLE openenv_traces.episode DROP COLUMN token_name"
+
 
 @pytest.fixture
 def address(postgres: Postgres) -> str:
@@ -50,7 +53,7 @@ def in_threads(work: Callable[[], object], count: int = 6) -> None:
 
 def test_servers_that_come_at_once_make_the_tables_once(address: str) -> None:
     in_threads(database_at(address).prepare)
-    assert rows(address, "SELECT version FROM traces") == [(3,)]
+    assert rows(address, "SELECT version FROM traces") == [(4,)]
 
 
 def test_an_episode_goes_on_while_the_database_is_away_and_is_written_whole(
@@ -175,17 +178,21 @@ def test_a_size_is_kept(address: str) -> None:
         assert file.prune(before=time.time() - 1) == 40 - removed
 
 
-def test_tables_of_version_2_are_read_and_written_on(serve: Serve, postgres: Postgres, address: str) -> None:
+@pytest.mark.parametrize("version", [2, 3])
+def test_tables_of_an_earlier_version_are_read_and_written_on(
+    serve: Serve, postgres: Postgres, address: str, version: int
+) -> None:
     with traces.open(address, create=True) as file:
         file.add(episode(started_at=time.time()), entries(2))
     with postgres.connect(address) as connection:
-        connection.execute("UPDATE openenv_traces.traces SET version = 2")
+        connection.execute(VERSION_3)
+        connection.execute(f"UPDATE openenv_traces.traces SET version = {version}")
     assert seeds(address) == ["0"]
     server = serve(traces=address)
     play(server, 1)
     server.stop()
     assert seeds(address) == ["0", "1"]
-    assert rows(address, "SELECT version FROM traces") == [(3,)]
+    assert rows(address, "SELECT version FROM traces") == [(4,)]
 
 
 def test_text_with_the_character_0_is_stored(address: str) -> None:
@@ -213,5 +220,5 @@ def test_what_can_t_be_used_is_refused_without_the_password(postgres: Postgres, 
     database_at(address).prepare()
     with postgres.connect(address) as connection:
         connection.execute("UPDATE openenv_traces.traces SET version = 99")
-    with pytest.raises(ConfigurationError, match="to have version 2 or 3, got 99"):
+    with pytest.raises(ConfigurationError, match="to have version 2 to 4, got 99"):
         traces.open(address)

@@ -214,8 +214,11 @@ class SessionManager:
             return session
 
     @asynccontextmanager
-    async def temporary_session(self) -> AsyncIterator[Session]:
+    async def temporary_session(self, client: str | None = None) -> AsyncIterator[Session]:
         """Open a temporary session for a single request, outside the capacity for sessions; few exist at a time.
+
+        Args:
+            client: Address of the client, as in ``access.peer.peer_address``.
 
         Raises:
             SessionCapacityError: No slot for single requests was free in time.
@@ -228,7 +231,7 @@ class SessionManager:
         except BaseException:
             self._single_requests.release()
             raise
-        session = self._new_session(runner, Transport.HTTP, session_id, is_temporary=True)
+        session = self._new_session(runner, Transport.HTTP, session_id, client=client, is_temporary=True)
         patience_s = _CLOSE_PATIENCE_S
         try:
             yield session
@@ -403,7 +406,10 @@ class SessionManager:
             raise ConcurrencyConfigurationError(self.factory.name, self.limits.max_sessions)
 
     def _new_session(self, runner: Runner, transport: Transport, session_id: str, **settings: Any) -> Session:
-        trace = None if self._recorder is None else self._recorder.session(public_name(session_id), str(transport))
+        trace = None
+        if self._recorder is not None:
+            name = token_name(settings.get("client"))
+            trace = self._recorder.session(public_name(session_id), str(transport), name)
         return Session(
             runner,
             self.types,

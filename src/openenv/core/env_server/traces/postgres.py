@@ -15,10 +15,11 @@ import psycopg
 
 from openenv.core.env_server.postgres_address import PostgresAddress
 from openenv.core.env_server.traces.database import TraceStoreError, TraceValueError, Values
-from openenv.core.env_server.traces.tables import SAME_TABLES, VERSION, table_statements
+from openenv.core.env_server.traces.tables import VERSION, upgrade_statements
 from openenv.core.exceptions import ConfigurationError
 
 SCHEMA = "openenv_traces"
+_FIRST_VERSION = 2
 # Key of advisory locks, "OETR", and of the one under which tables are made.
 _LOCK, _MAKING = 0x4F455452, 1
 _WRITING = 2
@@ -169,8 +170,11 @@ class PostgresDatabase:
     def open(self) -> Iterator[PostgresConnection]:
         """See ``TraceDatabase``."""
         with self._connected() as connection:
-            if _version_of(connection, self.name) is None:
+            version = _version_of(connection, self.name)
+            if version is None:
                 raise ConfigurationError(f"Expected a database with traces at {self.name}, found no traces.")
+            if version < VERSION:
+                _prepare_tables(connection, self.name)
             yield PostgresConnection(connection, self._address)
 
     def identity(self) -> object:
@@ -188,29 +192,29 @@ def _prepare_tables(connection: "psycopg.Connection[Any]", name: str) -> None:
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (_LOCK, _MAKING))  # against a race
         version = _version_of(connection, name)
-        if version is not None:
-            if version < VERSION:
-                connection.execute("UPDATE traces SET version = %s", (VERSION,))
-            return
-        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
-        for statement in table_statements():
+        if version is None:
+            connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+        for statement in upgrade_statements(version or 0):
             connection.execute(_as_table(statement))
-        connection.execute(_MORE)
+        if version is None:
+            connection.execute(_MORE)
+        elif version < VERSION:
+            connection.execute("UPDATE traces SET version = %s", (VERSION,))
 
 
 def _version_of(connection: "psycopg.Connection[Any]", name: str) -> int | None:
     """Return the version of the tables; ``None`` if there are none.
 
     Raises:
-        ConfigurationError: It is another one than this release's, and not an earlier one with the same tables.
+        ConfigurationError: It is that of a later release, or none.
     """
     found = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (f"{SCHEMA}.traces",)).fetchone()
     if found != (True,):
         return None
     (version,) = connection.execute("SELECT version FROM traces").fetchone() or (None,)
-    if version is None or not SAME_TABLES <= version <= VERSION:
+    if version is None or not _FIRST_VERSION <= version <= VERSION:
         raise ConfigurationError(
-            f"Expected the traces {name} to have version {SAME_TABLES} or {VERSION}, got {version}: another release "
+            f"Expected the traces {name} to have version {_FIRST_VERSION} to {VERSION}, got {version}: another release "
             "of OpenEnv has made them. Use that release, give another database, or drop the schema "
             f"{SCHEMA} with its episodes."
         )

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from openenv.core.env_server.sqlite_writing import pragma, used_bytes, writing
 from openenv.core.env_server.traces.database import Values
-from openenv.core.env_server.traces.tables import SAME_TABLES, check, create_tables, upgrade_tables
+from openenv.core.env_server.traces.tables import VERSION, check, create_tables, upgrade_tables
 from openenv.core.exceptions import ConfigurationError
 
 BUSY_TIMEOUT_S = 5.0
@@ -132,10 +132,9 @@ class FileDatabase:
         if not self._path.is_file():
             raise ConfigurationError(f"Expected a file of traces at {self._path}, found none.")
         with connected(self._path) as connection:
-            # Not to this version: an earlier release may write the file, and a write-protected one can be read.
-            if check(connection, self._path) < SAME_TABLES:
+            if check(connection, self._path) < VERSION:
                 with connection.changing():
-                    upgrade_tables(connection, self._path, SAME_TABLES)
+                    upgrade_tables(connection, self._path)
             yield connection
 
     def identity(self) -> object:

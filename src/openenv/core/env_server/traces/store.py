@@ -44,6 +44,7 @@ class EpisodeRow:
     ending: str | None = None
     ended_at: float | None = None
     error: str | None = None
+    token_name: str | None = None
 
     def copy(self) -> "EpisodeRow":
         """Return a copy, which does not change any more."""
@@ -299,6 +300,7 @@ def _values(run: int, row: EpisodeRow) -> tuple[object, ...]:
         row.ending,
         row.ended_at,
         _text(row.error),
+        row.token_name,
     )
 
 

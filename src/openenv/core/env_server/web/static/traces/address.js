@@ -3,7 +3,7 @@
 export const MOST_BESIDE = 4;
 const NUMBER = /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d{1,3})?$/i;
 // What a filter has: conditions with a field, and those that come with a link, as from a cell of the grid, by their names.
-export const TYPED = ["text", "environment", "ending", "model", "min_reward", "max_reward", "seed", "evaluation", "since", "until"];
+export const TYPED = ["text", "environment", "ending", "model", "token_name", "min_reward", "max_reward", "seed", "evaluation", "since", "until"];
 export const LINKED = { split: "split", index: "task", version: "version", run: "run" };
 // Orders of the list, with what the page calls them.
 export const ORDERS = { newest: "newest first", oldest: "oldest first", best: "highest reward first", worst: "lowest reward first", longest: "most steps first", shortest: "fewest steps first" };

@@ -81,10 +81,11 @@ function EpisodeRow({ episode, picked, toggle, place, go }) {
 }
 
 /** What stands out about an episode, and how it does. */
-function flagsOf({ ending, error, reward }) {
+function flagsOf({ ending, error, reward, token_name: token }) {
   return [
     ending === "truncated" && { text: "cut off", title: "It was cut off before its end, as by a limit of steps." },
     reward === null && !WITHOUT_REWARD.includes(ending) && { text: "no reward", title: "None of its steps had a reward." },
     error && { text: error, title: `Its last error: ${error}`, bad: true },
+    token && { text: token, title: `Its client showed the token ${token}.` },
   ].filter(Boolean);
 }
