@@ -21,7 +21,7 @@ def traces_at(location: str) -> str:
 
 
 EndingName = Literal[
-    "done", "truncated", "reset", "closed", "disconnected", "away", "idle", "replaced", "failed", "shutdown",
+    "done", "truncated", "reset", "closed", "disconnected", "away", "idle", "replaced", "revoked", "failed", "shutdown",
     "running", "interrupted", "imported",
 ]  # fmt: skip
 """Ends of an episode, or of its session."""

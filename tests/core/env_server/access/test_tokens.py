@@ -3,6 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Callable
+from contextlib import ExitStack
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
@@ -12,7 +13,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.conftest import Serve
-from tests.support.servers import RunningServer, ServerProcess, V1Wire, eventually
+from tests.support.servers import RunningServer, ServerProcess, V1Wire, closing, eventually
 from tests.support.trace_locations import location, postgres
 from websockets.exceptions import InvalidStatus
 
@@ -282,13 +283,6 @@ class TestChanges:
         clock.now += 0.1
         assert tokens.names == ["late"]
 
-    def test_a_removed_token_opens_no_session_over_a_connection_that_it_has(self, serve: Serve, file: Path) -> None:
-        server = serve(tokens=file, max_concurrent_envs=64)
-        with server.v1(headers(PLAY)) as wire:
-            wire.open()
-            file.write_text(table("dashboard", WATCH, "watch"))
-            eventually(lambda: ask_to_open(wire)["type"] == "error", "its limit is 0")
-
 
 class TestFile:
     @pytest.mark.parametrize(
@@ -331,7 +325,9 @@ class TestFile:
         assert ServerConfig(tokens=str(file)).admits_others
 
 
-def test_each_worker_knows_the_names(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_worker_knows_the_names_and_closes_what_a_removed_token_has(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OPENENV_TOKENS", str(file))
     with ServerProcess("worker_server.py", "2", "64", "5") as server:
         session = httpx.post(f"{server.url}/reset", headers=headers(PLAY), trust_env=False).headers["X-OpenEnv-Session"]
@@ -343,3 +339,10 @@ def test_each_worker_knows_the_names(file: Path, monkeypatch: pytest.MonkeyPatch
         assert row["client"] == "token:trainer"
         assert sample(server, "openenv_token_refused_total", "dashboard") == 4
         assert sample(server, "openenv_token_sessions", "trainer") == 1
+        with ExitStack() as wires:
+            opened = [wires.enter_context(V1Wire(f"ws{server.url[4:]}/ws", headers(PLAY))) for _ in range(4)]
+            for wire in opened:
+                wire.open()
+            file.write_text(table("dashboard", WATCH, "watch"))
+            assert {closing(wire) for wire in opened} == {(1008, "The token trainer was removed.")}
+        assert httpx.get(f"{server.url}/sessions", trust_env=False).json()["sessions"] == []

@@ -7,12 +7,15 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from functools import partial
 from math import ceil
 from operator import attrgetter
 from typing import Any
 from uuid import uuid4
 
 from openenv.core.addresses import token_name
+from openenv.core.env_server.access.token_uses import TokenUse, TokenUses
+from openenv.core.env_server.access.tokens import Role
 from openenv.core.env_server.capacity.capacity import Capacity
 from openenv.core.env_server.capacity.slots import SharedCounts, Slots, WorkerSlots
 from openenv.core.env_server.execution.executors import executor_for, shared_executor_for
@@ -66,6 +69,7 @@ class SessionManager:
         observer: Observes the operations of the sessions.
         recorder: Records the sessions' episodes.
         client_limit: Returns how many sessions a client may have at once; by default as many as the limits say.
+        token_uses: What clients have open with named tokens, whose sessions end with these.
 
     Attributes:
         metrics: Metrics of this process.
@@ -90,6 +94,7 @@ class SessionManager:
         observer: SessionObserver | None = None,
         recorder: TraceRecorder | None = None,
         client_limit: Callable[[str], int | None] | None = None,
+        token_uses: TokenUses | None = None,
     ) -> None:
         self.metrics = Metrics() if metrics is None else metrics
         self.factory = factory
@@ -102,6 +107,8 @@ class SessionManager:
         self._sessions: dict[str, Session] = {}
         self._opening = 0
         self._evictable: set[Session] = set()
+        self._token_uses = token_uses
+        self._uses: dict[str, TokenUse] = {}  # of sessions whose client has a named token, by their ids
         self.capacity = Capacity(
             Slots(limits.max_sessions), client_limit or limits.max_sessions_per_client, self._evict, self.metrics
         )
@@ -204,6 +211,7 @@ class SessionManager:
             name = token_name(client)
             if name is not None:
                 self.metrics.opened_by_token[name] += 1
+                self._watch_token(session, name)
             if evictable:
                 self.allow_eviction(session)
             self._watch_idle(session)
@@ -456,9 +464,22 @@ class SessionManager:
         self.capacity.release(session.client)
         self.metrics.closed[ending] += 1
         session.end(ending)
+        use = self._uses.pop(session.id, None)
+        if use is not None and self._token_uses is not None:
+            self._token_uses.end(use)
         timer = self._timers.pop(session.id, None)
         if timer is not None:
             timer.cancel()
+
+    def _watch_token(self, session: Session, name: str) -> None:
+        """End the session once its client's token is no more, or may not play."""
+        if self._token_uses is not None:
+            use = self._uses[session.id] = TokenUse(name, Role.PLAY, partial(self._revoke, session))
+            self._token_uses.begin(use)
+
+    def _revoke(self, session: Session, reason: str) -> None:
+        logger.info("session %s closed: %s", session.name, reason, extra={"session": session.name})
+        self.close(session, Ending.REVOKED)
 
     def _watch_idle(self, session: Session) -> None:
         if session.idle_timeout_s is None:
