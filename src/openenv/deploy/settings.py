@@ -14,7 +14,16 @@ PRE_STOP_S = 5
 """Seconds before a pod gets the signal to end, in which load balancers stop sending it new connections."""
 CLOSE_S = 11
 """Seconds that a server takes to end once it has drained, at most."""
-_SET_BY_OPTIONS = {"PORT", "HOME", "MAX_CONCURRENT_ENVS", "OPENENV_DRAIN_S", TOKEN_VARIABLE, "OPENENV_JOURNAL"}
+TOKENS_VARIABLE = "OPENENV_TOKENS"
+_SET_BY_OPTIONS = {
+    "PORT",
+    "HOME",
+    "MAX_CONCURRENT_ENVS",
+    "OPENENV_DRAIN_S",
+    TOKEN_VARIABLE,
+    TOKENS_VARIABLE,
+    "OPENENV_JOURNAL",
+}
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FULL = 0.7
 """How much of a server's places may be taken, on average, before another one is added: it takes its time to start."""
@@ -70,6 +79,7 @@ class DeploymentSettings:
         allowed_namespaces: Further namespaces whose pods may connect to the servers.
         secret: Name of the Secret with the token; the deployment's own if ``None``.
         token: The token, where the Secret is to be written too.
+        tokens: File with named tokens, which a Secret of its own holds; ``None`` for none.
         user: Number of the user that servers run as.
         read_only_root: Whether the image's files can't be written.
 
@@ -96,13 +106,15 @@ class DeploymentSettings:
     allowed_namespaces: tuple[str, ...] = ()
     secret: str | None = None
     token: str | None = field(default=None, repr=False)
+    tokens: str | None = None
     user: int = USER
     read_only_root: bool = True
 
     def __post_init__(self) -> None:
         check_name(self.name, "name")
         check_name(self.namespace, "namespace")
-        check_name(self.secret_name, "name of a Secret")
+        for secret in (self.secret_name, self.tokens_secret_name):
+            check_name(secret, "name of a Secret")
         for namespace in (*self.allowed_namespaces, self.monitoring_namespace):
             check_name(namespace, "namespace")
         if not self.image.strip():
@@ -150,6 +162,11 @@ class DeploymentSettings:
     def secret_name(self) -> str:
         """Name of the Secret with the token, and with the journal's address."""
         return self.secret or self.name
+
+    @property
+    def tokens_secret_name(self) -> str:
+        """Name of the Secret with the file of named tokens."""
+        return f"{self.secret_name}-tokens" if self.tokens is not None else self.secret_name
 
     @property
     def most_replicas(self) -> int:

@@ -8,6 +8,7 @@ import typer
 from openenv.auto.discovery import find_environment
 from openenv.cli.key_values import read_variables
 from openenv.cli.options import environment_argument, variable_option
+from openenv.core.env_server.access.tokens import TokenFile
 from openenv.core.providers.base import token_for
 from openenv.core.providers.kubernetes.manifests import name_from
 from openenv.core.providers.resources import Resources
@@ -60,6 +61,9 @@ AllowNamespace = Annotated[
 ]
 Secret = Annotated[str | None, typer.Option(help="Name of the Secret with the token.  [default: the objects']")]
 WithToken = Annotated[bool, typer.Option("--with-token", help="Make a token and write it too, in plain text.")]
+Tokens = Annotated[
+    str | None, typer.Option(metavar="FILE", help="File with named tokens, for a Secret that servers read again.")
+]
 User = Annotated[int, typer.Option(min=1, help="Number of the user that servers run as.")]
 WritableRoot = Annotated[bool, typer.Option("--writable-root", help="Let servers write the image's files.")]
 
@@ -90,10 +94,13 @@ def deploy(
     allow_namespace: AllowNamespace = None,
     secret: Secret = None,
     with_token: WithToken = False,
+    tokens: Tokens = None,
     user: User = 1000,
     writable_root: WritableRoot = False,
 ) -> None:
     """Write what Kubernetes needs to run an environment's servers, and say what to do with it."""
+    if tokens is not None:
+        TokenFile(tokens)  # raises an error where it is not valid
     name = name or name_from(find_environment(environment).name)
     settings = DeploymentSettings(
         name=name,
@@ -115,6 +122,7 @@ def deploy(
         allowed_namespaces=tuple(allow_namespace or ()),
         secret=secret,
         token=token_for({}) if with_token else None,
+        tokens=tokens,
         user=user,
         read_only_root=not writable_root,
     )

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -72,6 +73,20 @@ class TokenUses:
         if not self._open and self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def watch_player(self, name: str, close: Callable[[str], None]) -> Callable[[], None]:
+        """Have a client's session closed once its token may not play.
+
+        Args:
+            name: Name of the token.
+            close: Closes the session; is called with the reason.
+
+        Returns:
+            What to call when the session has ended before.
+        """
+        use = TokenUse(name, Role.PLAY, close)
+        self.begin(use)
+        return partial(self.end, use)
 
     async def serve(self, token: NamedToken, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request of a client that shows a token; its socket or stream is closed once it may not have it.

@@ -14,8 +14,6 @@ from typing import Any
 from uuid import uuid4
 
 from openenv.core.addresses import token_name
-from openenv.core.env_server.access.token_uses import TokenUse, TokenUses
-from openenv.core.env_server.access.tokens import Role
 from openenv.core.env_server.capacity.capacity import Capacity
 from openenv.core.env_server.capacity.slots import SharedCounts, Slots, WorkerSlots
 from openenv.core.env_server.execution.executors import executor_for, shared_executor_for
@@ -69,7 +67,8 @@ class SessionManager:
         observer: Observes the operations of the sessions.
         recorder: Records the sessions' episodes.
         client_limit: Returns how many sessions a client may have at once; by default as many as the limits say.
-        token_uses: What clients have open with named tokens, whose sessions end with these.
+        watch_player: Called with the name of the token of a session's client, and with what closes the session for a
+            reason, once the client may not play any more; returns what to call when the session has ended before.
 
     Attributes:
         metrics: Metrics of this process.
@@ -94,7 +93,7 @@ class SessionManager:
         observer: SessionObserver | None = None,
         recorder: TraceRecorder | None = None,
         client_limit: Callable[[str], int | None] | None = None,
-        token_uses: TokenUses | None = None,
+        watch_player: Callable[[str, Callable[[str], None]], Callable[[], None]] | None = None,
     ) -> None:
         self.metrics = Metrics() if metrics is None else metrics
         self.factory = factory
@@ -107,8 +106,8 @@ class SessionManager:
         self._sessions: dict[str, Session] = {}
         self._opening = 0
         self._evictable: set[Session] = set()
-        self._token_uses = token_uses
-        self._uses: dict[str, TokenUse] = {}  # of sessions whose client has a named token, by their ids
+        self._watch_player = watch_player
+        self._unwatch: dict[str, Callable[[], None]] = {}  # for sessions whose client has a named token, by their ids
         self.capacity = Capacity(
             Slots(limits.max_sessions), client_limit or limits.max_sessions_per_client, self._evict, self.metrics
         )
@@ -211,7 +210,8 @@ class SessionManager:
             name = token_name(client)
             if name is not None:
                 self.metrics.opened_by_token[name] += 1
-                self._watch_token(session, name)
+                if self._watch_player is not None:
+                    self._unwatch[session.id] = self._watch_player(name, partial(self._revoke, session))
             if evictable:
                 self.allow_eviction(session)
             self._watch_idle(session)
@@ -464,18 +464,12 @@ class SessionManager:
         self.capacity.release(session.client)
         self.metrics.closed[ending] += 1
         session.end(ending)
-        use = self._uses.pop(session.id, None)
-        if use is not None and self._token_uses is not None:
-            self._token_uses.end(use)
+        unwatch = self._unwatch.pop(session.id, None)
+        if unwatch is not None:
+            unwatch()
         timer = self._timers.pop(session.id, None)
         if timer is not None:
             timer.cancel()
-
-    def _watch_token(self, session: Session, name: str) -> None:
-        """End the session once its client's token is no more, or may not play."""
-        if self._token_uses is not None:
-            use = self._uses[session.id] = TokenUse(name, Role.PLAY, partial(self._revoke, session))
-            self._token_uses.begin(use)
 
     def _revoke(self, session: Session, reason: str) -> None:
         logger.info("session %s closed: %s", session.name, reason, extra={"session": session.name})
