@@ -241,6 +241,9 @@ def test_a_file_of_an_earlier_version_is_brought_up_to_date(tmp_path: Path, vers
         added = opened.add(episode(token_name="trainer"), entries(3))
         assert [found.id for found in opened.episodes(Filter(token_name="trainer"))] == [added]
         assert opened.token_names() == ["trainer"]
+        for found in opened.episodes(Filter(component="short")):
+            assert found.component == opened.record(found.id).components["short"] == 0.5
+        assert opened.components() == ([] if version == 1 else ["right", "short"])
     assert version_of(path) == 4
 
 

@@ -15,7 +15,8 @@ import psycopg
 
 from openenv.core.env_server.postgres_address import PostgresAddress
 from openenv.core.env_server.traces.database import TraceStoreError, TraceValueError, Values
-from openenv.core.env_server.traces.tables import VERSION, upgrade_statements
+from openenv.core.env_server.traces.summaries import fill
+from openenv.core.env_server.traces.tables import FIRST_WITH_SUMMARIES, VERSION, upgrade_statements
 from openenv.core.exceptions import ConfigurationError
 
 SCHEMA = "openenv_traces"
@@ -153,7 +154,7 @@ class PostgresDatabase:
         """See ``TraceDatabase``."""
         try:
             with self._connected() as connection:
-                _prepare_tables(connection, self.name)
+                self._prepare_tables(connection)
         except TraceStoreError as error:
             raise ConfigurationError(
                 f"The traces {self.name} can't be used: {error} Give the address of a database that answers and that "
@@ -174,32 +175,34 @@ class PostgresDatabase:
             if version is None:
                 raise ConfigurationError(f"Expected a database with traces at {self.name}, found no traces.")
             if version < VERSION:
-                _prepare_tables(connection, self.name)
+                self._prepare_tables(connection)
             yield PostgresConnection(connection, self._address)
 
     def identity(self) -> object:
         """See ``TraceDatabase``. Other tables are noticed when statements fail, and by their runs."""
         return self.name
 
+    def _prepare_tables(self, connection: "psycopg.Connection[Any]") -> None:
+        """Create the tables, or bring them up to date."""
+        with connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (_LOCK, _MAKING))  # against a race
+            version = _version_of(connection, self.name)
+            if version is None:
+                connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+            for statement in upgrade_statements(version or 0):
+                connection.execute(_as_table(statement))
+            if version is None:
+                connection.execute(_MORE)
+            elif version < VERSION:
+                connection.execute("UPDATE traces SET version = %s", (VERSION,))
+            if version is not None and version < FIRST_WITH_SUMMARIES:
+                fill(PostgresConnection(connection, self._address))
+
     @contextmanager
     def _connected(self) -> Iterator["psycopg.Connection[Any]"]:
         with self._address.errors(), psycopg.connect(self._address.conninfo, autocommit=True) as connection:
             connection.execute(_SET_UP)
             yield connection
-
-
-def _prepare_tables(connection: "psycopg.Connection[Any]", name: str) -> None:
-    with connection.transaction():
-        connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (_LOCK, _MAKING))  # against a race
-        version = _version_of(connection, name)
-        if version is None:
-            connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
-        for statement in upgrade_statements(version or 0):
-            connection.execute(_as_table(statement))
-        if version is None:
-            connection.execute(_MORE)
-        elif version < VERSION:
-            connection.execute("UPDATE traces SET version = %s", (VERSION,))
 
 
 def _version_of(connection: "psycopg.Connection[Any]", name: str) -> int | None:

@@ -28,7 +28,7 @@ from openenv.core.exceptions import InvalidRequestError, RequestError
 from openenv.core.wire.answers import written_outcome
 from openenv.core.wire.arrays import ArrayWriter
 from openenv.core.wire.errors import error_data, error_json
-from openenv.core.wire.results import Outcome
+from openenv.core.wire.results import Outcome, component_scores
 from openenv.core.wire.types import Scalar
 
 RESET, STEP = "reset", "step"
@@ -319,6 +319,8 @@ class SessionTrace:
         episode.entries += (STEP_CODE if kind == STEP else RESET_CODE, time.monotonic(), began, sent, text)
         if (reward := outcome.reward) is not None:
             episode.reward = reward if episode.reward is None else episode.reward + reward
+        if outcome.metadata and kind == STEP:
+            episode.row.count_components(component_scores(outcome.metadata))
         if outcome.done:
             episode.end_with(outcome)
         if len(sent) + len(text) > _LARGE:

@@ -11,6 +11,9 @@ from openenv.core.exceptions import ConfigurationError
 APPLICATION_ID = 0x4F455452  # "OETR"
 VERSION = 4
 
+FIRST_WITH_SUMMARIES = 4
+"""Earliest version with what ``summaries.fill`` adds to the tables of the ones before."""
+
 _TABLES = """
 CREATE TABLE run (
     number INTEGER PRIMARY KEY,         -- one for each time that a process opened the file for writing
@@ -88,6 +91,17 @@ CREATE INDEX conversation_episode_id ON conversation (episode_id);
     4: """
 ALTER TABLE episode ADD COLUMN token_name TEXT;  -- name of the token that its client showed
 CREATE INDEX episode_token_name ON episode (token_name, started_at) WHERE token_name IS NOT NULL;
+CREATE TABLE component (
+    episode INTEGER NOT NULL,
+    name TEXT NOT NULL,                 -- name of a component of the rewards
+    total REAL NOT NULL,                -- sum of its scores over the steps
+    PRIMARY KEY (episode, name)
+) WITHOUT ROWID;
+ALTER TABLE conversation ADD COLUMN rollout_group TEXT;  -- of a rollout, its group in the training
+ALTER TABLE conversation ADD COLUMN reward REAL;         -- its reward there
+ALTER TABLE conversation ADD COLUMN cut_by TEXT;         -- the limit of the model's side that cut it off
+CREATE INDEX conversation_rollout_group ON conversation (rollout_group) WHERE rollout_group IS NOT NULL;
+CREATE INDEX conversation_model ON conversation (model, episode_id) WHERE model IS NOT NULL;
 """,
 }
 
@@ -98,12 +112,15 @@ def create_tables(connection: sqlite3.Connection) -> None:
     _upgrade(connection, 0)
 
 
-def upgrade_tables(connection: sqlite3.Connection, path: Path) -> None:
+def upgrade_tables(connection: sqlite3.Connection, path: Path) -> int:
     """Bring the tables of an older version up to date, within a transaction.
 
     Args:
         connection: Connection to the file.
         path: The file, for messages.
+
+    Returns:
+        The version that they had.
 
     Raises:
         ConfigurationError: The file has no traces, or traces of a later version; the message says what it is.
@@ -112,6 +129,7 @@ def upgrade_tables(connection: sqlite3.Connection, path: Path) -> None:
     found = check(connection, path)
     if found < VERSION:
         _upgrade(connection, found)
+    return found
 
 
 def check(connection: sqlite3.Connection, path: Path) -> int:
