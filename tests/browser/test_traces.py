@@ -244,7 +244,7 @@ def test_episodes_are_ordered_and_filtered_by_model_reward_and_time(browser: Any
         page.select_option("#component", label="pace")
         page.fill("#min_reward", "1.5")
         page.wait_for_selector("[data-testid=count]:has-text('2 episodes')")
-        assert page.locator("ol .episode .figure:nth-child(7)").all_inner_texts() == ["+1.500", "+2.000"]
+        assert page.locator("ol .episode .figure:nth-child(7)").all_inner_texts() == ["1.5", "2"]
         assert page.inner_text(".row-head").split()[-3] == "pace"
         page.click("text=Clear all")
         page.click("summary:has-text('Time')")

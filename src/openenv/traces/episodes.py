@@ -29,7 +29,7 @@ Order = Literal["newest", "oldest", "best", "worst", "longest", "shortest"]
 """Order of a list of episodes: by their beginning, by their reward, where those without one come last, or by steps."""
 
 Flag = Literal["cut_off", "length_limit", "no_reward", "no_variance", "above_scripted", "error"]
-"""What stands out about an episode: it was cut off, by the environment or by a limit of the model's side; it has no
+"""Flag of an episode that stands out: it was cut off, by the environment or by a limit of the model's side; it has no
 reward; the rewards of its group in a training are the same; its reward is above the mean of the scripted player's in
 its environment; the environment failed."""
 
@@ -360,7 +360,7 @@ class Filter:
         model: Name of the model or player in the episode's conversation.
         token_name: Name of the token that its client showed.
         component: Name of a component of the rewards: only episodes that have it, and its total is then what the next
-            two, the orders ``best`` and ``worst``, and the rewards of groups are about, in place of the rewards' sum.
+            two, the orders ``best`` and ``worst``, and the rewards of groups are about, instead of the rewards' sum.
         min_reward: Lowest sum of rewards.
         max_reward: Highest sum of rewards.
         since: Earliest beginning, in seconds since 1970.

@@ -149,7 +149,7 @@ _NO_LIMIT = 2**62
 def flags_of(count: int) -> str:
     """Return the SQL for the number and the flags, in their order, of so many episodes by their numbers."""
     flags = ", ".join(f"CASE WHEN {condition} THEN 1 ELSE 0 END" for condition in _FLAGS.values())
-    numbers = ", ".join(f":number_{place}" for place in range(count))
+    numbers = ", ".join(f":number_{at}" for at in range(count))
     return f"SELECT episode.number, {flags} {_FROM} WHERE episode.number IN ({numbers})"  # constants
 
 

@@ -254,7 +254,7 @@ class TraceFile:
         numbers = [number for number in map(number_of, names) if number is not None]
         if not numbers:
             return {}
-        values: dict[str, Any] = {f"number_{place}": number for place, number in enumerate(numbers)}
+        values: dict[str, Any] = {f"number_{at}": number for at, number in enumerate(numbers)}
         with self._usable():
             values |= {"alive": alive_since(self._connection), **FLAG_VALUES}
             rows = self._connection.execute(flags_of(len(numbers)), values).fetchall()

@@ -16,6 +16,14 @@ from openenv.deploy.files import write_deployment
 from openenv.deploy.settings import Affinity, Autoscaler, DeploymentSettings, Egress
 from openenv.deploy.steps import next_steps
 
+
+def _checked_tokens(file: str | None) -> str | None:
+    """Return the file of named tokens, once it is known to be valid."""
+    if file is not None:
+        TokenFile(file)
+    return file
+
+
 Target = Annotated[Literal["k8s"], typer.Argument(metavar="k8s", help="What to deploy to: k8s, for Kubernetes.")]
 EnvName = Annotated[str, environment_argument("Name or folder of an environment.")]
 Image = Annotated[str, typer.Option(help="Its image, where the cluster can pull it from.", show_default=False)]
@@ -62,7 +70,10 @@ AllowNamespace = Annotated[
 Secret = Annotated[str | None, typer.Option(help="Name of the Secret with the token.  [default: the objects']")]
 WithToken = Annotated[bool, typer.Option("--with-token", help="Make a token and write it too, in plain text.")]
 Tokens = Annotated[
-    str | None, typer.Option(metavar="FILE", help="File with named tokens, for a Secret that servers read again.")
+    str | None,
+    typer.Option(
+        metavar="FILE", help="File with named tokens, for a Secret that servers read again.", callback=_checked_tokens
+    ),
 ]
 User = Annotated[int, typer.Option(min=1, help="Number of the user that servers run as.")]
 WritableRoot = Annotated[bool, typer.Option("--writable-root", help="Let servers write the image's files.")]
@@ -99,8 +110,6 @@ def deploy(
     writable_root: WritableRoot = False,
 ) -> None:
     """Write what Kubernetes needs to run an environment's servers, and say what to do with it."""
-    if tokens is not None:
-        TokenFile(tokens)  # raises an error where it is not valid
     name = name or name_from(find_environment(environment).name)
     settings = DeploymentSettings(
         name=name,
@@ -128,6 +137,5 @@ def deploy(
     )
     folder = output or Path("deploy") / name
     as_chart = format_ == "chart"
-    for file in write_deployment(settings, folder, as_chart=as_chart):
-        typer.echo(f"wrote {file}")
-    typer.echo(f"\n{next_steps(settings, folder, as_chart=as_chart)}")
+    written = "".join(f"wrote {file}\n" for file in write_deployment(settings, folder, as_chart=as_chart))
+    typer.echo(f"{written}\n{next_steps(settings, folder, as_chart=as_chart)}")

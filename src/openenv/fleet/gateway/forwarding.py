@@ -114,7 +114,7 @@ def headers_for_server(scope: Scope, own: list[tuple[str, str]]) -> list[tuple[s
 
     Args:
         scope: ASGI's description of the request.
-        own: Headers with the fleet's own token, in place of the client's credentials unless these are a named token.
+        own: Headers with the fleet's own token, instead of the client's credentials unless these are a named token.
     """
     shows_name = TOKEN_NAME in scope
     left_out = _OF_ONE_CONNECTION | _FOR_THE_GUARD | (frozenset() if shows_name else _CREDENTIALS)

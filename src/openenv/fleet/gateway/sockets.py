@@ -94,7 +94,7 @@ class SocketForwarding:
 
 
 def _is_for_the_guard(subprotocol: str, scope: Scope) -> bool:
-    """Whether a subprotocol is a page's token, which its server gets only if it is a named one."""
+    """Return whether a subprotocol is a page's token that its server does not get, as it is no named one."""
     return subprotocol.startswith(TOKEN_PROTOCOL) and TOKEN_NAME not in scope
 
 

@@ -1,4 +1,4 @@
-"""What clients have open with named tokens: closed once the file has the token no more, or its role allows less."""
+"""Sessions and connections of named tokens, closed once the file has the token no more, or its role allows less."""
 
 import asyncio
 import logging

@@ -209,9 +209,7 @@ class SessionManager:
             self.metrics.opened[transport] += 1
             name = token_name(client)
             if name is not None:
-                self.metrics.opened_by_token[name] += 1
-                if self._watch_player is not None:
-                    self._unwatch[session.id] = self._watch_player(name, partial(self._revoke, session))
+                self._opened_by_token(session, name)
             if evictable:
                 self.allow_eviction(session)
             self._watch_idle(session)
@@ -470,6 +468,12 @@ class SessionManager:
         timer = self._timers.pop(session.id, None)
         if timer is not None:
             timer.cancel()
+
+    def _opened_by_token(self, session: Session, name: str) -> None:
+        """Count a session of a named token, and have it closed once that may not play."""
+        self.metrics.opened_by_token[name] += 1
+        if self._watch_player is not None:
+            self._unwatch[session.id] = self._watch_player(name, partial(self._revoke, session))
 
     def _revoke(self, session: Session, reason: str) -> None:
         logger.info("session %s closed: %s", session.name, reason, extra={"session": session.name})

@@ -1,4 +1,4 @@
-"""What episodes are filtered and sorted by beside their columns: components of rewards, and groups of rollouts.
+"""Values that episodes are filtered and sorted by beside their columns: components of rewards, groups of rollouts.
 
 Version 4 of the tables has them; for episodes of an earlier version they are read from the entries and conversations.
 """
@@ -26,7 +26,7 @@ _ROLLOUT = "UPDATE conversation SET rollout_group = ?, reward = ?, cut_by = ? WH
 
 
 class Rollout(NamedTuple):
-    """What training notes of a rollout.
+    """Notes of a training on a rollout.
 
     Attributes:
         group: Name of its group in the training, whose rewards are compared; ``None`` for none.
@@ -40,7 +40,7 @@ class Rollout(NamedTuple):
 
     @classmethod
     def of(cls, extra: Any) -> "Rollout":
-        """Return what the ``extra`` of a conversation says, whoever has written it."""
+        """Read the ``extra`` of a conversation, which any program may have written."""
         known = extra if isinstance(extra, Mapping) else {}
         step, group, reward, cut_by = map(known.get, ("step", "group", "reward", "cut_by"))
         return cls(
