@@ -282,7 +282,7 @@ def test_episodes_are_ordered_and_filtered_by_model_reward_and_time(browser: Any
     with new_file(tmp_path / "traces.db") as traces:
         for number, (reward, model) in enumerate([(2.0, "tiny"), (None, "tiny"), (-1.0, "large"), (3.0, "tiny")]):
             written = [Conversation(f"e{number}", model=model)]
-            traces.add(replace(episode(number, 1), reward=reward), entries(1), written)
+            traces.add(replace(episode(number, 1), reward=reward), entries(number + 1), written)
     with RunningServer(viewer_app(tmp_path / "traces.db")) as server:
         visit = PlayPage(browser, server, "/web/traces?order=colour", timezone_id="Asia/Kathmandu")
         page = visit.page
@@ -302,6 +302,12 @@ def test_episodes_are_ordered_and_filtered_by_model_reward_and_time(browser: Any
         page.click("text=All episodes")
         page.fill("#max_reward", "2.5")
         page.wait_for_selector("[data-testid=count]:has-text('1 episode')")
+        page.click("text=Clear all")
+        page.select_option("#component", label="pace")
+        page.fill("#min_reward", "1.5")
+        page.wait_for_selector("[data-testid=count]:has-text('2 episodes')")
+        assert page.locator("ol .episode .figure:nth-child(7)").all_inner_texts() == ["1.5", "2"]
+        assert page.inner_text(".row-head").split()[-3] == "pace"
         page.click("text=Clear all")
         page.click("summary:has-text('Time')")
         page.fill("#since", "2025-10-09T14:38:21")  # 08:53:21 UTC
@@ -325,18 +331,33 @@ def test_what_stands_out_about_episodes_is_marked_in_the_list(browser: Any, tmp_
         ({"reward": None}, ["no reward"]),
         ({"ending": "running", "ended_at": None, "reward": None}, ["no reward"]),  # its server has died
         ({"ending": "truncated", "error": error, "reward": None}, ["cut off", "no reward", error]),
+        ({"token_name": "trainer"}, ["no variance", "above scripted", "trainer"]),
+        ({"reward": 0.5}, ["length limit", "no variance"]),
+        ({"reward": 0.5}, []),
     ]
+    rollout = {"step": 1, "group": 0, "reward": 1.0}
+    told = {
+        6: Conversation("e6", model="m", extra=rollout),
+        7: Conversation("e7", model="m", extra={**rollout, "cut_by": "max_context"}),
+        8: Conversation("e8", model="scripted player"),
+    }
     with new_file(tmp_path / "traces.db") as traces:
         for number, (changes, _) in enumerate(kinds):
-            traces.add(replace(episode(number, 1), **changes), entries(1))
+            environment = "walk" if number < 6 else "run"
+            played = replace(episode(number, 1, environment), **changes)
+            traces.add(played, entries(1), filter(None, [told.get(number)]))
     with RunningServer(viewer_app(tmp_path / "traces.db")) as server:
         visit = PlayPage(browser, server, "/web/traces?order=oldest")
         page = visit.page
-        page.wait_for_selector("[data-testid=count]:has-text('6 episodes')")
+        page.wait_for_selector("[data-testid=count]:has-text('9 episodes')")
         marked = [row.locator(".chip").all_inner_texts() for row in page.locator("ol .episode").all()]
         assert marked == [flags for _, flags in kinds]
         assert page.evaluate("window.hacked") is None
         visit.assert_accessible()
+        page.select_option("#flag", label="no variance")
+        page.wait_for_selector("[data-testid=count]:has-text('2 episodes')")
+        page.select_option("#token_name", label="trainer")
+        page.wait_for_selector("[data-testid=count]:has-text('1 episode')")
         visit.close()
 
 

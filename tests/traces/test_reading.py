@@ -233,18 +233,18 @@ def version_of(path: Path) -> int:
     return int(version)
 
 
-def test_a_file_with_the_same_tables_is_as_it_was_after_reading(tmp_path: Path) -> None:
-    path = tmp_path / "traces.db"
-    with traces.open(path, create=True) as opened:
-        name = opened.add(episode(), entries(3))
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA user_version = 2")
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_a_file_of_an_earlier_version_is_brought_up_to_date(tmp_path: Path, version: int) -> None:
+    path = file_of_dump(Path(__file__).parent / f"version_{version}.sql", tmp_path / "traces.db")
     with traces.open(path) as opened:
-        assert list(opened.entries(name)) == entries(3)
-    assert version_of(path) == 2
-    with traces.open(path, create=True):  # as a server does
-        pass
-    assert version_of(path) == 3
+        assert {found.token_name for found in opened.episodes()} == {None}
+        added = opened.add(episode(token_name="trainer"), entries(3))
+        assert [found.id for found in opened.episodes(Filter(token_name="trainer"))] == [added]
+        assert opened.token_names() == ["trainer"]
+        for found in opened.episodes(Filter(component="short")):
+            assert found.component == opened.record(found.id).components["short"] == 0.5
+        assert opened.components() == ([] if version == 1 else ["right", "short"])
+    assert version_of(path) == 4
 
 
 def test_nothing_of_an_episode_is_there_if_adding_it_fails(file: TraceFile) -> None:

@@ -80,6 +80,18 @@ def test_episodes_are_filtered(http: TestClient) -> None:
     assert http.get(f"{TRACES}/count", params={"text": "needle"}).json() == 1
 
 
+def test_episodes_are_filtered_by_components_and_flags(http: TestClient) -> None:
+    newest = ids(http)
+    assert http.get(f"{TRACES}/components").json() == ["pace"]
+    assert http.get(f"{TRACES}/token-names").json() == []
+    assert ids(http, component="pace", min_reward="1.6") == newest[2:]
+    assert ids(http, component="pace", min_reward="1.5", order="best") == [newest[2], *newest[:2]]
+    found = http.get(BASE, params={"component": "pace"}).json()
+    assert [(each["component"], each["flags"]) for each in found] == [(1.5, []), (1.5, []), (600.0, [])]
+    assert ids(http, flag="error") == []
+    assert http.get(f"{TRACES}/grid", params={"component": "pace"}).json()["rows"][0]["cells"][0]["max_reward"] == 1.5
+
+
 def test_tasks_by_runs_are_a_grid(tmp_path: Path) -> None:
     path = tmp_path / "traces.db"
     played = [("a", "0", 1.0), ("b", "0", 3.0), ("a", "1", 0.0), ("a", "1", 1.0), (None, None, 5.0)]
@@ -197,6 +209,8 @@ def test_the_first_difference_is_found(http: TestClient) -> None:
         (f"{BASE}?before=1-1&after=1-1", 404, "Expected after or before, got both"),
         (f"{BASE}?limit=0", 422, "greater than or equal to 1"),
         (f"{BASE}?colour=red", 422, "colour"),
+        (f"{BASE}?flag=red", 422, "no_variance"),
+        (f"{TRACES}/count?order=best", 422, "order"),
         (f"{BASE}/1-1/export/pdf", 404, "Expected one of the formats messages, atif, json."),
     ],
 )

@@ -55,6 +55,7 @@ def chart_values(settings: DeploymentSettings) -> dict[str, Any]:
             "name": settings.secret_name,
             "env": list(settings.secret_env),
             "token": settings.token or "",
+            "tokens": settings.tokens_secret_name if settings.tokens is not None else "",
         },
         "journal": settings.journal,
         "sessionAffinity": "ClientIP" if settings.affinity is Affinity.CLIENT_IP else "None",

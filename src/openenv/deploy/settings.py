@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from openenv.core.env_server.access.tokens import TokenFile
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.providers.kubernetes.manifests import USER, check_name
 from openenv.core.providers.resources import Resources
@@ -18,7 +19,16 @@ PRE_STOP_S = 5
 """Seconds before a pod gets the signal to end, in which load balancers stop sending it new connections."""
 CLOSE_S = 11
 """Seconds that a server takes to end once it has drained, at most."""
-_SET_BY_OPTIONS = {"PORT", "HOME", "MAX_CONCURRENT_ENVS", "OPENENV_DRAIN_S", TOKEN_VARIABLE, "OPENENV_JOURNAL"}
+TOKENS_VARIABLE = "OPENENV_TOKENS"
+_SET_BY_OPTIONS = {
+    "PORT",
+    "HOME",
+    "MAX_CONCURRENT_ENVS",
+    "OPENENV_DRAIN_S",
+    TOKEN_VARIABLE,
+    TOKENS_VARIABLE,
+    "OPENENV_JOURNAL",
+}
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FULL = 0.7
 """How much of a server's places may be taken, on average, before another one is added: it takes its time to start."""
@@ -78,6 +88,7 @@ class DeploymentSettings:
         allowed_namespaces: Further namespace whose pods may connect to the servers.
         secret: Name of the Secret with the token; default: that of the objects.
         token: The token, where the Secret is to be written too.
+        tokens: File with named tokens, for a Secret that servers read again; default: none.
         user: Number of the user that servers run as.
         read_only_root: Whether the image's files can't be written.
 
@@ -110,19 +121,23 @@ class DeploymentSettings:
     ] = ()
     secret: Annotated[str | None, Option(heading="Variables and secrets")] = None
     token: str | None = field(default=None, repr=False)
+    tokens: Annotated[str | None, Option(metavar="FILE", heading="Variables and secrets")] = None
     user: Annotated[int, Field(ge=1), Option(heading="Containers")] = USER
     read_only_root: bool = True
 
     def __post_init__(self) -> None:
         check_name(self.name, "name")
         check_name(self.namespace, "namespace")
-        check_name(self.secret_name, "name of a Secret")
+        for secret in (self.secret_name, self.tokens_secret_name):
+            check_name(secret, "name of a Secret")
         for namespace in (*self.allowed_namespaces, self.monitoring_namespace):
             check_name(namespace, "namespace")
         if not self.image.strip():
             raise ConfigurationError("Expected the name of an image, got none.")
         if self.user == 0:
             raise ConfigurationError("Expected the number of a user other than root, got 0; 1000 is the default.")
+        if self.tokens is not None:
+            TokenFile(self.tokens)
         self._check_variables()
         self._check_replicas()
 
@@ -159,6 +174,11 @@ class DeploymentSettings:
     def selector(self) -> dict[str, str]:
         """Labels by which its pods are found."""
         return {"app.kubernetes.io/name": self.name, "app.kubernetes.io/instance": self.name}
+
+    @property
+    def tokens_secret_name(self) -> str:
+        """Name of the Secret with the file of named tokens."""
+        return f"{self.secret_name}-tokens" if self.tokens is not None else self.secret_name
 
     @property
     def secret_name(self) -> str:

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
+from openenv.traces.episodes import SCRIPTED_PLAYER
+
 __all__ = [
     "AFTER",
     "BEFORE",
@@ -21,7 +23,7 @@ __all__ = [
 
 BEFORE, WARMED_UP, AFTER = "before training", "after warm-up", "after training"
 MODEL = (BEFORE, WARMED_UP, AFTER)
-RANDOM, SCRIPTED = "random player", "scripted player"
+RANDOM, SCRIPTED = "random player", SCRIPTED_PLAYER
 
 
 @dataclass(frozen=True)

@@ -40,11 +40,12 @@ from openenv.traces.episodes import (
     Episode,
     EpisodeRecord,
     Filter,
+    Flag,
     Group,
     Order,
     Score,
 )
-from openenv.traces.queries import ENVIRONMENTS, MODELS, Query
+from openenv.traces.queries import COMPONENTS, ENVIRONMENTS, FLAG_VALUES, FLAGS, MODELS, TOKEN_NAMES, Query, flags_of
 
 _Value = TypeVar("_Value")
 
@@ -54,6 +55,7 @@ _EACH_EPISODE_S = 0.2
 _NOTHING: dict[str, Any] = {
     **dict.fromkeys(("id", "environment", "session", "transport", "ending"), ""),
     **dict.fromkeys(("version", "ended_at", "episode_id", "seed", "split", "index", "reward", "error", "parent")),
+    **dict.fromkeys(("token_name", "component")),
     "started_at": 0.0,
     "steps": 0,
 }
@@ -222,8 +224,7 @@ class TraceFile:
         Raises:
             ConfigurationError: The file is damaged or locked.
         """
-        with self._usable():
-            return [name for (name,) in self._connection.execute(ENVIRONMENTS)]
+        return self._names(ENVIRONMENTS)
 
     def models(self) -> list[str]:
         """Return the names of the models and players that the newest episodes' conversations are of.
@@ -231,8 +232,41 @@ class TraceFile:
         Raises:
             ConfigurationError: The file is damaged or locked.
         """
+        return self._names(MODELS)
+
+    def components(self) -> list[str]:
+        """Return the names of the components that the rewards of the newest episodes have.
+
+        Raises:
+            ConfigurationError: The file is damaged or locked.
+        """
+        return self._names(COMPONENTS)
+
+    def flags(self, names: Sequence[str]) -> dict[str, list[Flag]]:
+        """Return what stands out about episodes, such as ``error`` or ``no_variance``, by their ids.
+
+        Args:
+            names: Ids of at most 500 episodes; others than those on record are left out.
+
+        Raises:
+            ConfigurationError: The file is damaged or locked.
+        """
+        numbers = [number for number in map(number_of, names) if number is not None]
+        if not numbers:
+            return {}
+        values: dict[str, Any] = {f"number_{at}": number for at, number in enumerate(numbers)}
         with self._usable():
-            return [name for (name,) in self._connection.execute(MODELS)]
+            values |= {"alive": alive_since(self._connection), **FLAG_VALUES}
+            rows = self._connection.execute(flags_of(len(numbers)), values).fetchall()
+        return {name_of(number): [flag for flag, has in zip(FLAGS, own, strict=True) if has] for number, *own in rows}
+
+    def token_names(self) -> list[str]:
+        """Return the names of the tokens that clients showed, without reading the episodes.
+
+        Raises:
+            ConfigurationError: The file is damaged or locked.
+        """
+        return self._names(TOKEN_NAMES)
 
     def entries(
         self, name: str, start: int = 0, stop: int | None = None, *, long_values: bool = True
@@ -398,6 +432,10 @@ class TraceFile:
         with self._usable():
             return remove(self._connection, numbers)
 
+    def _names(self, query: str) -> list[str]:
+        with self._usable():
+            return [name for (name,) in self._connection.execute(query)]
+
     def _number_of(self, name: str) -> int:
         """Return the number of an episode that is on record.
 
@@ -521,7 +559,8 @@ def _episode_of(columns: tuple[Any, ...]) -> Episode:
     row = dict(zip(COLUMNS, columns, strict=False))
     number, parent = row.pop("number"), row.pop("parent")
     fields = {**_NOTHING, **{name: value for name, value in row.items() if name in _NOTHING}}
-    fields |= {"id": name_of(number), "index": row["task_index"], "ending": columns[-1]}
+    fields |= {"id": name_of(number), "index": row["task_index"]}
+    fields |= {"ending": columns[-2], "component": columns[-1]}
     fields["parent"] = name_of(parent) if isinstance(parent, int) else parent
     try:
         return EPISODE.validate_python(fields)

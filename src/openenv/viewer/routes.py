@@ -22,7 +22,18 @@ from openenv.core.exceptions import ConfigurationError
 from openenv.core.wire.results import component_totals
 from openenv.traces.comparing import differences
 from openenv.traces.conversation import parts_of
-from openenv.traces.episodes import STEP, Conversation, Count, Entry, Episode, EpisodeRecord, Filter, Order
+from openenv.traces.episodes import (
+    FILTER,
+    STEP,
+    UNREADABLE,
+    Conversation,
+    Count,
+    Entry,
+    Episode,
+    EpisodeRecord,
+    Filter,
+    Order,
+)
 from openenv.traces.formats.atif import trajectory_of
 from openenv.traces.formats.messages import row_of
 from openenv.traces.reading import TraceFile
@@ -35,29 +46,18 @@ _EXPORTS: dict[str, Callable[[EpisodeRecord], Any]] = {"messages": row_of, "atif
 
 
 class _FilterQuery(BaseModel):
-    """Query of a filter."""
+    """Query of a filter: the fields of `Filter`, beside those of the query itself."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    environment: str | None = None
-    ending: str | None = None
-    split: str | None = None
-    index: str | None = None
-    seed: str | None = None
-    text: str | None = None
-    version: str | None = None
-    run: Count | None = None
-    model: str | None = None
-    min_reward: float | None = None
-    max_reward: float | None = None
-    since: float | None = None
-    until: float | None = None
-    evaluation: bool | None = None
+    model_config = ConfigDict(extra="allow")
 
     @property
     def filter(self) -> Filter:
-        """The filter."""
-        return Filter(**self.model_dump(include=set(_FilterQuery.model_fields), exclude_none=True))
+        """The filter.
+
+        Raises:
+            ValidationError: A field is none of a filter, or has another type.
+        """
+        return FILTER.validate_python(self.model_extra)
 
 
 class _EpisodesQuery(_FilterQuery):
@@ -99,6 +99,8 @@ def trace_routes(
     answers: dict[str, Callable[[TraceFile, Request], Any]] = {
         "environments": _environments,
         "models": _models,
+        "token-names": _token_names,
+        "components": _components,
         "count": _count,
         "grid": _grid,
         "episodes": _episodes,
@@ -130,7 +132,7 @@ async def _exported(path: str | Path, request: Request) -> Response:
     checked = await _answered(path, _export_query, request)
     if checked.status_code != 200:
         return checked
-    where = _FilterQuery.model_validate(dict(request.query_params)).filter
+    where = FILTER.validate_python(dict(request.query_params))
     if request.path_params["to"] == "messages":  # what models learn from
         where = where.for_training()
     lines = _lines(path, _EXPORTS[request.path_params["to"]], where)
@@ -139,7 +141,7 @@ async def _exported(path: str | Path, request: Request) -> Response:
 
 def _export_query(traces: TraceFile, request: Request) -> None:
     _form(request)
-    _FilterQuery.model_validate(dict(request.query_params))
+    FILTER.validate_python(dict(request.query_params))
 
 
 def _lines(path: str | Path, form: Callable[[EpisodeRecord], Any], where: Filter) -> Iterator[bytes]:
@@ -162,8 +164,16 @@ def _models(traces: TraceFile, request: Request) -> Any:
     return traces.models()
 
 
+def _token_names(traces: TraceFile, request: Request) -> Any:
+    return traces.token_names()
+
+
+def _components(traces: TraceFile, request: Request) -> Any:
+    return traces.components()
+
+
 def _count(traces: TraceFile, request: Request) -> Any:
-    return traces.count(_FilterQuery.model_validate(dict(request.query_params)).filter)
+    return traces.count(FILTER.validate_python(dict(request.query_params)))
 
 
 def _grid(traces: TraceFile, request: Request) -> Any:
@@ -173,8 +183,12 @@ def _grid(traces: TraceFile, request: Request) -> Any:
 
 def _episodes(traces: TraceFile, request: Request) -> Any:
     query = _EpisodesQuery.model_validate(dict(request.query_params))
-    found = traces.episodes(query.filter, query.limit, after=query.after, before=query.before, order=query.order)
-    return [asdict(episode) for episode in found]
+    found = list(traces.episodes(query.filter, query.limit, after=query.after, before=query.before, order=query.order))
+    flags = traces.flags([episode.id for episode in found])
+    return [
+        {**asdict(episode), "flags": ["error"] if episode.ending == UNREADABLE else flags.get(episode.id, [])}
+        for episode in found
+    ]
 
 
 def _episode(ways_to_play: Callable[[Episode], dict[str, Any]], traces: TraceFile, request: Request) -> Any:

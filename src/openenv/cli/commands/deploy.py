@@ -51,6 +51,5 @@ def deploy(
     )
     folder = output or Path("deploy") / deployment.name
     as_chart = format_ == "chart"
-    for file in write_deployment(deployment, folder, as_chart=as_chart):
-        typer.echo(f"wrote {file}")
-    typer.echo(f"\n{next_steps(deployment, folder, as_chart=as_chart)}")
+    written = "".join(f"wrote {file}\n" for file in write_deployment(deployment, folder, as_chart=as_chart))
+    typer.echo(f"{written}\n{next_steps(deployment, folder, as_chart=as_chart)}")

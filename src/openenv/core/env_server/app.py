@@ -194,6 +194,7 @@ class HTTPEnvServer:
             observer,
             self._recorder,
             self._clients.max_sessions,
+            None if self._access.token_uses is None else self._access.token_uses.watch_player,
         )
         self.about = About(self._sessions, self.env_name)
         self._journal = Journal.of(config)

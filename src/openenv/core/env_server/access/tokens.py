@@ -64,6 +64,10 @@ class NamedToken(NamedTuple):
     max_sessions: int | None
     max_messages_per_s: float | None
 
+    def allows(self, needed: Role | None) -> bool:
+        """Return whether its role allows what needs a role; ``None`` is what each role allows."""
+        return needed in (None, self.role) or self.role is Role.OPERATE
+
 
 class _Entry(BaseModel):
     """Table of the file."""
