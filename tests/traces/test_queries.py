@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from openenv import traces
 from openenv.cli.__main__ import app
+from openenv.core.exceptions import ConfigurationError
 from openenv.traces import Conversation, Entry, Filter, TraceFile
 from openenv.traces.episodes import Flag, Order
 
@@ -115,6 +116,9 @@ class TestFlags:
 
     def test_of_no_episodes_there_are_none(self, opened: TraceFile) -> None:
         assert opened.flags([]) == opened.flags(["nothing", "7-7"]) == {}
+        other: Any = "red"
+        with pytest.raises(ConfigurationError, match="no_variance"):
+            opened.count(Filter(flag=other))
 
 
 def test_the_command_has_every_order_and_filter(opened: TraceFile, location: str) -> None:

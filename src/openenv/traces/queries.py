@@ -165,7 +165,7 @@ class Query:
         has_text: Whether a text is searched for.
 
     Raises:
-        ConfigurationError: There is no such order.
+        ConfigurationError: There is no such order, or no such flag.
     """
 
     def __init__(self, where: Filter | None = None, order: Order = "newest") -> None:
@@ -173,6 +173,8 @@ class Query:
             raise ConfigurationError(f"Expected one of the orders {', '.join(_LISTED_BY)}, got {order!r}.")
         given: dict[str, Any] = {name: value for name, value in asdict(where or Filter()).items() if value is not None}
         flag = given.pop("flag", None)
+        if flag is not None and flag not in _FLAGS:
+            raise ConfigurationError(f"Expected one of the flags {', '.join(_FLAGS)}, got {flag!r}.")
         has_component = "component" in given
         self._from = _WITH_COMPONENT if has_component else _FROM
         # The reward that conditions, orders and groups are about.
