@@ -22,7 +22,7 @@ class Square:
     Attributes:
         text: What stands on it; a page shows it as it is, whatever it has of HTML.
         kind: The class of its element, by which a style colours it.
-        name: What is read aloud instead of the text, such as of a square that only its colour tells from others.
+        name: What is read aloud instead of the text, such as of a square that has only a colour.
     """
 
     text: str = ""

@@ -51,7 +51,7 @@ class _Row:
     """A line that may be the row of a board.
 
     Attributes:
-        form: How its cells are told from each other: ``bars``, ``words`` or ``characters``.
+        form: How its cells are separated: ``bars``, ``words`` or ``characters``.
         cells: The cells, and beside them the name of the row, if it has one.
         marks: Where bars are, or the first word begins and ends; of all rows of a board they are the same.
     """
