@@ -3,7 +3,7 @@
 The server of ``cartpole_env``, beside this file, is started in a process of its own; `GymnasiumVectorEnv` steps all of
 its sessions together. Everything else is PPO (https://arxiv.org/abs/1707.06347) as it would be without OpenEnv.
 
-Run it as ``python examples/ppo_cartpole.py``; it needs ``pip install "openenv-core[gymnasium]" torch``.
+Run it as ``python examples/ppo_cartpole.py``; it needs ``pip install "path/to/openenv[gymnasium]" torch``.
 """
 
 import argparse

@@ -13,6 +13,8 @@ from openenv.core.documents import read_toml
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.import_guard import importing
 
+_WHICH_PACKAGE = "install the package that has this module, which may be of another name"
+
 
 def module_path(folder: Path) -> tuple[str, Path]:
     """Find the import path of the package that a folder is.
@@ -81,10 +83,15 @@ def import_from_folder(module: str, top_folder: Path) -> ModuleType:
 def _about_missing(module: str, folder: Path, missing: str) -> str:
     if _is_of_openenv(missing):
         return f"{module} needs {_absent_here(missing)}"
+    command = _install_command(folder)
+    if command is None:
+        return (
+            f"{module} needs the module {missing!r}, which is not installed; {_WHICH_PACKAGE}, and list it in "
+            f"{folder / 'requirements.txt'} or in a pyproject.toml."
+        )
     return (
         f"{module} needs the module {missing!r}, which is not installed; install what the environment depends on: "
-        f"{_install_command(folder, missing)} (or have `openenv serve {folder} --venv` do so in a virtual "
-        "environment of its own)"
+        f"{command} (or have `openenv serve {folder} --venv` do so in a virtual environment of its own)"
     )
 
 
@@ -100,15 +107,15 @@ def _absent_here(missing: str) -> str:
     )
 
 
-def _install_command(folder: Path, missing: str) -> str:
-    """Return the command that brings what a folder says that it needs; the missing module, if it says nothing."""
+def _install_command(folder: Path) -> str | None:
+    """Return the command that installs what a folder lists as needed; ``None`` if it lists nothing."""
     from openenv.core.providers.venv.requirements import read_requirements  # most imports succeed
 
     try:
         requirements = read_requirements(folder)
     except ConfigurationError:
         requirements = None
-    return requirements.install_command() if requirements and requirements.lines else f"pip install {missing}"
+    return requirements.install_command() if requirements and requirements.lines else None
 
 
 @contextmanager
@@ -225,5 +232,5 @@ def _clear_of_missing(file: Path) -> Iterator[None]:
         if _is_of_openenv(missing):
             raise ConfigurationError(f"{file} imports {_absent_here(missing)}") from error
         raise ConfigurationError(
-            f"{file} imports {missing!r}, which is neither installed nor in the file's folder: pip install {missing}"
+            f"{file} imports {missing!r}, which is neither installed nor in the file's folder; {_WHICH_PACKAGE}."
         ) from error

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from openenv._extras import install_command
 from openenv.core.env_server.access.policy import new_token
 from openenv.core.exceptions import ConfigurationError, ProviderError
 
@@ -121,7 +122,7 @@ def _imported() -> ModuleType:
     try:
         return import_module("ray")
     except ModuleNotFoundError as error:
-        raise ConfigurationError(f'A fleet needs Ray ({error}): pip install "openenv-core[ray]"') from error
+        raise ConfigurationError(f"A fleet needs Ray ({error}): {install_command('ray')}") from error
 
 
 def _set_back(variables: Mapping[str, str | None]) -> None:

@@ -5,10 +5,12 @@ from difflib import get_close_matches
 from functools import cache, lru_cache
 from typing import Any
 
+from openenv._extras import install_command
+
 try:
     import pyspiel
 except ImportError as error:
-    raise ImportError('This needs OpenSpiel: pip install "openenv-core[openspiel]"') from error
+    raise ImportError(f"This needs OpenSpiel: {install_command('openspiel')}") from error
 
 from openenv.adapters.openspiel.trial import try_game
 from openenv.core.exceptions import InvalidRequestError

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import Any
 
+from openenv._extras import install_command
+
 try:
     import numpy
     from reasoning_gym import create_dataset
@@ -16,7 +18,7 @@ try:
     from reasoning_gym.dataset import ProceduralDataset
     from reasoning_gym.factory import DATASETS
 except ImportError as error:
-    raise ImportError('This needs reasoning-gym: pip install "openenv-core[reasoning-gym]"') from error
+    raise ImportError(f"This needs reasoning-gym: {install_command('reasoning-gym')}") from error
 
 from openenv.adapters.ids import did_you_mean
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
