@@ -1,57 +1,59 @@
-"""Classes that are made from an id: what may go wrong, and names by which other processes can import them.
+"""Classes that are made from an id: errors of making them, and names by which other processes can import them.
 
-A class is pickled as its module and its name. A module that makes classes hands each out under a name that says what to
-make (PEP 562)::
+A class is pickled as its module and its name. A module that makes classes has an attribute for each, whose name says
+what to make (PEP 562)::
 
     def __getattr__(name: str) -> type:
-        role, env_id = made_from(__name__, name)
-        return getattr(classes(env_id), role)
+        return class_by_name(__name__, name, classes)
+
+where ``classes(env_id)`` is an object whose attributes are the classes, by their roles.
 """
 
 import re
+from collections.abc import Callable
+from typing import Any
 from urllib.parse import quote, unquote
 
 ARGUMENT_FAULTS = (ImportError, LookupError, AssertionError, TypeError, ValueError)
-"""What environments raise for arguments that they can't use, or for a library that they lack."""
+"""Errors of environments for arguments that they can't use, or for a library that they lack."""
 
 _NAME = re.compile(r"(\w+)\((.*)\)")
 
 
-def name_made_class(made: type, module: str, role: str, env_id: str) -> None:
-    """Name a class so that its module can make it once more.
+def name_classes(classes: Any, module: str, env_id: str) -> None:
+    """Name classes so that their module can make them once more.
 
     Args:
-        made: The class.
-        module: The module's ``__name__``; it hands the class out.
-        role: Which of the classes that are made from the id it is, as an identifier.
-        env_id: What it is made from.
+        classes: An object whose attributes are the classes, by their roles, which are identifiers.
+        module: The ``__name__`` of the module that has them as attributes.
+        env_id: The id that they are made from.
 
     Example:
+        >>> from types import SimpleNamespace
         >>> class Made: ...
-        >>> name_made_class(Made, "openenv.adapters.example", "action", "Game-v1.5")
+        >>> name_classes(SimpleNamespace(action=Made), "openenv.adapters.example", "Game-v1.5")
         >>> Made
         <class 'openenv.adapters.example.action(Game-v1%2E5)'>
     """
-    made.__module__ = module
-    # A dot would part the name of a class from that of one inside it.
-    made.__qualname__ = f"{role}({quote(env_id, safe='').replace('.', '%2E')})"
+    for role, made in vars(classes).items():
+        made.__module__ = module
+        # A dot would part the name of a class from that of one inside it.
+        made.__qualname__ = f"{role}({quote(env_id, safe='').replace('.', '%2E')})"
 
 
-def made_from(module: str, name: str) -> tuple[str, str]:
-    """Read the role and the id from a class's name.
+def class_by_name(module: str, name: str, make: Callable[[str], Any]) -> type:
+    """Return the class that has a name of ``name_classes``.
 
     Args:
         module: The module's ``__name__``.
         name: The requested name.
+        make: Makes the classes of an id.
 
     Raises:
-        AttributeError: It is not of this form.
-
-    Example:
-        >>> made_from("openenv.adapters.example", "action(Game-v1%2E5)")
-        ('action', 'Game-v1.5')
+        AttributeError: The name is not of this form.
     """
     found = _NAME.fullmatch(name)
     if found is None:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
-    return found[1], unquote(found[2])
+    made: type = vars(make(unquote(found[2])))[found[1]]
+    return made
