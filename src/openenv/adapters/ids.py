@@ -64,9 +64,6 @@ def import_registering(env_id: str) -> str:
     Args:
         env_id: The id, without parameters.
 
-    Returns:
-        The id alone.
-
     Raises:
         EnvironmentNotFoundError: There is no such module.
     """

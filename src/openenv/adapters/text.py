@@ -192,18 +192,12 @@ class ActionText:
 
         Args:
             action: An action, or its fields.
-
-        Returns:
-            The text.
         """
         fields = action.model_dump(mode="json") if isinstance(action, BaseModel) else action
         return _payload_text({name: fields[name] for name in self.fields if name in fields}, self.fields)
 
     def make_single(self, value: Any) -> BaseModel | dict[str, Any] | None:
         """Make an action of one field from that field's value.
-
-        Args:
-            value: The field's value.
 
         Returns:
             The action, or ``None`` if the action has several fields or the value does not suit.

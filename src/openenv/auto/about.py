@@ -106,10 +106,6 @@ def example_fits(example: str, package: str) -> bool:
     """Return whether an example imports only what a package has, and makes its models of fields that they have.
 
     A README that was written for other classes, such as that of a new environment's folder, has an example that fails.
-
-    Args:
-        example: The program.
-        package: Import path of the package.
     """
     try:
         tree = ast.parse(example)

@@ -63,9 +63,6 @@ def import_from_folder(module: str, top_folder: Path) -> ModuleType:
         top_folder: The folder of ``my_env``. The folder above it joins the end of ``sys.path``, for the
             processes that the environment may start.
 
-    Returns:
-        The module.
-
     Raises:
         ConfigurationError: The package is loaded from another folder already, or needs a module that is not installed.
     """
@@ -124,9 +121,6 @@ def bare_names(folder: Path) -> Iterator[None]:
 
     Public environments do that, or fall back on it: their containers start in their folder. What was loaded so is
     forgotten afterwards, as the next folder has modules of the same names.
-
-    Args:
-        folder: The folder.
     """
     if str(folder) in sys.path:
         yield

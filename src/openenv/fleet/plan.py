@@ -98,12 +98,7 @@ def environment_of(given: Any) -> Any:
 
 
 def server_variables(settings: ServerSettings, max_sessions: int | None) -> dict[str, str]:
-    """Return the environment variables in which the servers of a fleet get their settings.
-
-    Args:
-        settings: The settings.
-        max_sessions: Sessions at once of one server.
-    """
+    """Return the environment variables in which the servers of a fleet get their settings."""
     own = {
         name: value for name, value in os.environ.items() if name.startswith(_HANDED_ON) or name == SESSIONS_VARIABLE
     }

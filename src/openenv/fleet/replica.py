@@ -91,9 +91,6 @@ class Replica:
     async def start(self, timeout_s: float) -> None:
         """Have Ray find a place for it and start it there.
 
-        Args:
-            timeout_s: Seconds that this may take.
-
         Raises:
             ProviderError: There is no place, or it could not start.
         """

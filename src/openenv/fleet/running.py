@@ -85,10 +85,6 @@ class RunningFleet:
     async def start(self, replicas: int, listener: socket.socket) -> None:
         """Start servers, and take clients once all of them are ready.
 
-        Args:
-            replicas: How many.
-            listener: The socket of the fleet's address.
-
         Raises:
             ProviderError: A server could not be started.
         """
@@ -140,9 +136,6 @@ class RunningFleet:
 
     async def update(self, server: ServerPlan) -> None:
         """Replace all servers, one after another: first a new one starts, then an old one drains.
-
-        Args:
-            server: What they are to be.
 
         Raises:
             ProviderError: A new server could not be started; the old ones that are left serve on, and what is started

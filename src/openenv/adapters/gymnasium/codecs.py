@@ -338,9 +338,6 @@ class FieldCodec(Codec):
 def codec_for_space(space: Space[Any]) -> Codec:
     """Make the codec that takes values as they are: the number 3 of a ``Discrete`` space is 3 on the wire.
 
-    Args:
-        space: The space.
-
     Raises:
         ConfigurationError: It is of a kind that has no such form.
     """

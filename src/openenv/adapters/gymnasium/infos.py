@@ -23,9 +23,6 @@ _FLOAT = {"dtype": "float"}
 def plain_info(info: Mapping[str, Any]) -> dict[str, Any]:
     """Write an info as JSON values.
 
-    Args:
-        info: What a Gymnasium environment returned.
-
     Returns:
         The same with lists for arrays, Python's numbers for NumPy's, and text for what has no form in JSON; null for
         NaN.

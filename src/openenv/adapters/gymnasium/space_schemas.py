@@ -28,9 +28,6 @@ _MOST_BOUNDS = 8
 def space_schema(space: Space[Any]) -> Schema:
     """Write the JSON Schema of a space's values.
 
-    Args:
-        space: The space.
-
     Raises:
         ConfigurationError: It is of a kind whose values have no form in JSON here.
 

@@ -287,11 +287,7 @@ def split_command(command: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def submit(answer: str) -> None:
-    """Give the final answer, which ends the episode.
-
-    Args:
-        answer: The answer.
-    """
+    """Give the final answer, which ends the episode."""
 
 
 def _final_tool(tools: Mapping[str, Tool]) -> MethodTool:

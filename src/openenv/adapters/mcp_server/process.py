@@ -53,11 +53,6 @@ class ServerProcess:
     async def start(cls, command: Sequence[str], variables: Iterable[str], timeout_s: float) -> Self:
         """Start a server and shake hands with it.
 
-        Args:
-            command: As above.
-            variables: As above.
-            timeout_s: Seconds that this may take.
-
         Raises:
             EnvironmentFailedError: It can't be started, ends at once, says nothing in time, or speaks another protocol.
         """

@@ -54,10 +54,6 @@ def make_task(dataset: ProceduralDataset, index: int) -> dict[str, Any]:
     """Make a task: the same one for the same place, whatever other threads do.
 
     Two datasets, ``list_functions`` and ``pool_matrix``, draw from random numbers that the whole process shares.
-
-    Args:
-        dataset: The dataset.
-        index: The task's index.
     """
     task: dict[str, Any]
     if _draws_from_global_numbers(dataset):
@@ -120,11 +116,7 @@ def check_dataset(name: str, arguments: Mapping[str, Any], sandbox: str | None) 
 
 
 def runs_answers(dataset: type[ProceduralDataset]) -> bool:
-    """Whether a dataset runs answers as Python to score them, which it says in its own source.
-
-    Args:
-        dataset: Its class.
-    """
+    """Whether a dataset runs answers as Python to score them, which it says in its own source."""
     source = ast.parse(textwrap.dedent(inspect.getsource(dataset.score_answer)))
     calls = (node for node in ast.walk(source) if isinstance(node, ast.Call))
     return any(_called(call) in _RUNNING and not _is_the_datasets_own(call) for call in calls)
