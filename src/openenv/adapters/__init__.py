@@ -1,6 +1,6 @@
-"""Other worlds' environments in and out, a module or folder for each; what they need is imported with them only.
+"""Environments of other libraries, in and out: a folder for each, which alone imports what it needs.
 
-``ADAPTERS`` says how to find what ``PREFIX:ID`` names, as in ``gymnasium:CartPole-v1``. Nothing of another world is
+``ADAPTERS`` says how to find what ``PREFIX:ID`` names, as in ``gymnasium:CartPole-v1``. Nothing of a library is
 imported before an environment of it is requested.
 """
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Adapter:
-    """Where another world's environments come from.
+    """Source of the environments of another library.
 
     Attributes:
         factory: ``module:function``. The function takes the id and returns an environment's class, or a
@@ -32,4 +32,4 @@ ADAPTERS: Mapping[str, Adapter] = {
     "reasoning_gym": Adapter("openenv.adapters.reasoning_gym.made:environment_for", "reasoning_gym", "reasoning-gym"),
     "skyrl": Adapter("openenv.adapters.skyrl.made:environment_for", "skyrl_gym", "skyrl"),
 }
-"""How to find what ``PREFIX:ID`` names, by the prefix."""
+"""Adapters, by the prefix of ``PREFIX:ID``."""

@@ -1,4 +1,4 @@
-"""Ids of other worlds' environments, with parameters behind them."""
+"""Ids of environments of other libraries, with parameters behind them."""
 
 import difflib
 import json

@@ -26,8 +26,7 @@ PUBLIC_PREFIX = "openenv-"
 """Public environments register nothing; the names of most of their distributions begin so."""
 
 _PUBLIC_METADATA = re.compile(r"(openenv[-_.].+|.+[-_.]env(-\d.*)?)\.(dist|egg)-info", re.IGNORECASE)
-"""What the folder is called in which an installer writes down what it knows of such a distribution, or of one whose
-name ends in ``_env``."""
+"""Name of the folder of metadata of such a distribution, or of a distribution whose name ends in ``_env``."""
 
 _REQUIRES_OPENENV = re.compile(r"openenv(-core)?\b", re.IGNORECASE)
 
@@ -41,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, order=True)
 class Registration:
-    """What an installed distribution says of an environment, before its folder was looked at.
+    """Environment that an installed distribution registers, before its folder is read.
 
     Attributes:
         name: The environment's name.
@@ -258,7 +257,7 @@ def _is_public(distribution: Distribution) -> bool:
 
 
 def _modules_of(distribution: Distribution) -> Iterator[str]:
-    """Where it may be: ``my_env`` of ``openenv-my_env`` and ``openenv-my``, or what setuptools wrote down."""
+    """Yield the names that its package may have: ``my_env`` for ``openenv-my``, or those that setuptools lists."""
     from packaging.utils import canonicalize_name  # few installations have such a distribution
 
     name = canonicalize_name(distribution.name).removeprefix(PUBLIC_PREFIX).replace("-", "_")
@@ -268,7 +267,7 @@ def _modules_of(distribution: Distribution) -> Iterator[str]:
 
 
 def _is_environment(module: str) -> bool:
-    """Whether a package has what shows an environment: its manifest or, if the wheel left that out, its client."""
+    """Return whether a package has a manifest of an environment or, if the wheel left that out, a client."""
     return any((folder / file).is_file() for folder in _folders_of(module) for file in (MANIFEST_FILE, "client.py"))
 
 

@@ -93,7 +93,7 @@ def _about_missing(module: str, folder: Path, missing: str) -> str:
 
 
 def _is_of_openenv(missing: str) -> bool:
-    """Whether a missing module would be one of this package: what pip offers for it is the public package."""
+    """Return whether a missing module would be one of this package: what pip offers for it is the public package."""
     return missing.startswith("openenv.")
 
 
@@ -137,7 +137,7 @@ def bare_names(folder: Path) -> Iterator[None]:
 
 
 def _has_bare_name(name: str, folder: Path) -> bool:
-    """Whether a module was loaded from a folder as one that lies at the top, and not as part of a package."""
+    """Return whether a module was loaded from a folder as one that lies at the top, and not as part of a package."""
     module, top = sys.modules[name], name.partition(".")[0]
     places = [getattr(module, "__file__", None), *getattr(module, "__path__", ())]
     tops = (folder / top, folder / f"{top}.py")

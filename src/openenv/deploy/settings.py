@@ -1,4 +1,4 @@
-"""What can be chosen about a deployment on Kubernetes."""
+"""Settings of a deployment on Kubernetes."""
 
 import re
 from collections.abc import Mapping
@@ -17,11 +17,11 @@ CLOSE_S = 11
 _SET_BY_OPTIONS = {"PORT", "HOME", "MAX_CONCURRENT_ENVS", "OPENENV_DRAIN_S", TOKEN_VARIABLE, "OPENENV_JOURNAL"}
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FULL = 0.7
-"""How much of a server's places may be taken, on average, before another one is added: it takes its time to start."""
+"""Share of a server's slots in use, on average, above which another server is added: it takes its time to start."""
 
 
 class Autoscaler(StrEnum):
-    """What adds and removes servers."""
+    """Controllers that add and remove servers."""
 
     NONE = "none"
     PROMETHEUS_ADAPTER = "prometheus-adapter"
@@ -30,7 +30,7 @@ class Autoscaler(StrEnum):
 
 
 class Affinity(StrEnum):
-    """Which of several servers a client's connection goes to."""
+    """Choices of the server that a client's connection goes to."""
 
     CLIENT_IP = "client-ip"
     """The one that all connections of the client's address go to."""
@@ -39,7 +39,7 @@ class Affinity(StrEnum):
 
 
 class Egress(StrEnum):
-    """What environments may connect to."""
+    """Networks that environments may connect to."""
 
     NONE = "none"
     """Nothing, but for the journal's database."""
@@ -48,7 +48,7 @@ class Egress(StrEnum):
 
 @dataclass(frozen=True)
 class DeploymentSettings:
-    """What a deployment is to be like.
+    """Settings of a deployment.
 
     Attributes:
         name: Name of its objects.

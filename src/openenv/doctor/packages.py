@@ -79,7 +79,7 @@ def extra(name: str) -> Finding:
 
 
 def missing(requirements: Iterable[Requirement]) -> str:
-    """Say which requirements are not met; nothing where all are."""
+    """Describe the requirements that are not met; nothing where all are."""
     return "; ".join(fault for requirement in requirements if (fault := _missing(requirement)))
 
 

@@ -70,8 +70,8 @@ class Cluster:
         """Machines that it has now."""
         return sum(bool(node["Alive"]) for node in import_ray().nodes())
 
-    def room(self) -> str:
-        """Say what it has and what is left of that, for an error."""
+    def free_resources(self) -> str:
+        """Describe what it has and what is left of that, for an error."""
         ray = import_ray()
         has, left = ray.cluster_resources(), ray.available_resources()
         return (

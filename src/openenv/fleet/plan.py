@@ -1,4 +1,4 @@
-"""What the servers of a fleet are to be: described here, made in processes of Ray's."""
+"""Plans of the servers of a fleet: described here, made in processes of Ray's."""
 
 import os
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from openenv.core.exceptions import ConfigurationError
 from openenv.core.providers.resources import Resources
 
 FOUND = (EnvironmentPackage, AdaptedEnvironment)
-"""What ``find_target`` finds by a name."""
+"""Environments that ``find_target`` finds by a name."""
 
 SESSIONS_VARIABLE = SETTINGS["max_sessions"].variable
 # Variables of the program that starts a fleet which its servers get too.
@@ -29,7 +29,7 @@ _HANDED_ON = "OPENENV_"
 
 @dataclass(frozen=True)
 class ServerPlan:
-    """What a server of a fleet is to be.
+    """Settings of a server of a fleet.
 
     Attributes:
         environment: Name or folder of an environment, ``PREFIX:ID``, what ``find_target`` finds by such, or what makes
@@ -69,7 +69,7 @@ class ServerPlan:
 
 
 def name_of(environment: Any) -> str:
-    """Say what an environment is called, given as a plan has it."""
+    """Return the name of an environment that a plan has."""
     if isinstance(environment, str):
         return Path(environment).name
     return environment.name if isinstance(environment, FOUND) else EnvironmentFactory(environment).name

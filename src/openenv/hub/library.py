@@ -1,4 +1,4 @@
-"""What is used of ``huggingface_hub``, which an extra brings."""
+"""Names of ``huggingface_hub`` that are used, which an extra brings."""
 
 from openenv._extras import install_command
 from openenv.core.exceptions import ConfigurationError

@@ -17,7 +17,7 @@ def deep_copy(environment: EnvironmentT, unwrapped: Any, memo: dict[int, Any]) -
 
     Args:
         environment: The environment.
-        unwrapped: The other world's, without its wrappers.
+        unwrapped: The library's environment, without its wrappers.
         memo: What ``copy.deepcopy`` has copied already.
 
     Raises:

@@ -72,7 +72,7 @@ class ServerProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether it runs, as far as is known."""
+        """Return whether it runs, as far as is known."""
         return not (self._life.done() or self._ending.is_set())
 
     async def tools(self, timeout_s: float) -> list[types.Tool]:

@@ -1,4 +1,4 @@
-"""How the players move whom the client does not play."""
+"""Policies of the players that the client does not play."""
 
 from collections.abc import Callable, Sequence
 from random import Random

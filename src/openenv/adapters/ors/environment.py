@@ -103,7 +103,7 @@ class OrsEnvironment(TaskListEnvironment[OrsObservation, AsyncSession]):
         return OrsObservation(prompt=text_of(blocks), images=images_of(blocks)), State(episode_id=session.sid)
 
     def get_metadata(self) -> EnvironmentMetadata:
-        """Say which server it is."""
+        """Return the server's name and description."""
         name = f"ors:{short_name(self.target)}"
         return EnvironmentMetadata(name=name, description=f"What the ORS server {self.target} holds.")
 
@@ -193,7 +193,7 @@ class OrsEnvironment(TaskListEnvironment[OrsObservation, AsyncSession]):
 
 
 def checked_target(target: str) -> str:
-    """Return where an ORS environment is, which clients may be told of.
+    """Return where an ORS environment is, which clients may see.
 
     Raises:
         ConfigurationError: It is no address and no name, or holds a password.

@@ -27,7 +27,7 @@ __all__ = ["DEFAULT_SIZE", "SPLITS", "check_dataset", "make_task", "open_dataset
 
 DEFAULT_SIZE = 500
 SPLITS: Mapping[str, int] = {"train": 0, "validation": 10**9, "test": 2 * 10**9}
-"""How far each split's seed is from the requested seed. Task ``i`` comes of the seed plus ``i``, so that splits whose
+"""Distance of each split's seed from the requested seed. Task ``i`` comes of the seed plus ``i``, so that splits whose
 seeds were neighbours would share tasks."""
 
 _SPLIT_ROOM = 10**9
@@ -116,7 +116,7 @@ def check_dataset(name: str, arguments: Mapping[str, Any], sandbox: str | None) 
 
 
 def runs_answers(dataset: type[ProceduralDataset]) -> bool:
-    """Whether a dataset runs answers as Python to score them, which it says in its own source."""
+    """Return whether a dataset runs answers as Python to score them, which it says in its own source."""
     source = ast.parse(textwrap.dedent(inspect.getsource(dataset.score_answer)))
     calls = (node for node in ast.walk(source) if isinstance(node, ast.Call))
     return any(_called(call) in _RUNNING and not _is_the_datasets_own(call) for call in calls)
@@ -129,7 +129,7 @@ def _called(call: ast.Call) -> str:
 
 
 def _is_the_datasets_own(call: ast.Call) -> bool:
-    """Whether what is run is a part of the task, as in ``eval(entry["answer"])``."""
+    """Return whether what is run is a part of the task, as in ``eval(entry["answer"])``."""
     argument = call.args[0] if call.args else None
     if not isinstance(argument, ast.Subscript) or not isinstance(argument.value, ast.Name):
         return False

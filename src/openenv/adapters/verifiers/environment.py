@@ -20,7 +20,7 @@ _SUBMIT = "submit"
 
 
 class VerifiersObservation(CallToolObservation):
-    """What an environment of verifiers shows: the prompt after a reset, and that an answer was scored.
+    """Observation of an environment of verifiers: the prompt after a reset, and that an answer was scored.
 
     Attributes:
         tool_name: The tool; empty after a reset.
@@ -95,7 +95,7 @@ class VerifiersEnvironment(TaskListing, TaskListEnvironment[VerifiersObservation
 
     @property
     def task_counts(self) -> Mapping[str, int]:
-        """How many rows each split has."""
+        """Number of rows of each split."""
         return self.tasks.task_counts
 
     async def _begin(
