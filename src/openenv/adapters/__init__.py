@@ -25,11 +25,13 @@ class Adapter:
 
 
 ADAPTERS: Mapping[str, Adapter] = {
-    "gymnasium": Adapter("openenv.adapters.gymnasium.made:environment_class", "gymnasium", "gymnasium"),
-    "openspiel": Adapter("openenv.adapters.openspiel.made:environment_for", "pyspiel", "openspiel"),
-    "ors": Adapter("openenv.adapters.ors.made:environment_for", "openreward", "ors"),
-    "pettingzoo": Adapter("openenv.adapters.pettingzoo.made:environment_class", "pettingzoo", "pettingzoo"),
-    "reasoning_gym": Adapter("openenv.adapters.reasoning_gym.made:environment_for", "reasoning_gym", "reasoning-gym"),
-    "skyrl": Adapter("openenv.adapters.skyrl.made:environment_for", "skyrl_gym", "skyrl"),
+    "gymnasium": Adapter("openenv.adapters.gymnasium.factory:environment_class", "gymnasium", "gymnasium"),
+    "openspiel": Adapter("openenv.adapters.openspiel.factory:environment_for", "pyspiel", "openspiel"),
+    "ors": Adapter("openenv.adapters.ors.factory:environment_for", "openreward", "ors"),
+    "pettingzoo": Adapter("openenv.adapters.pettingzoo.factory:environment_class", "pettingzoo", "pettingzoo"),
+    "reasoning_gym": Adapter(
+        "openenv.adapters.reasoning_gym.factory:environment_for", "reasoning_gym", "reasoning-gym"
+    ),
+    "skyrl": Adapter("openenv.adapters.skyrl.factory:environment_for", "skyrl_gym", "skyrl"),
 }
 """Adapters, by the prefix of ``PREFIX:ID``."""

@@ -54,10 +54,10 @@ class AutoEnv:
 
         Args:
             name: Name of an installed environment (``wordle``, ``wordle-env`` and ``wordle_env`` are the same), its
-                folder, the address of a server, an environment of another library (``gymnasium:CartPole-v1``), or a
-                Space on the Hub (``OWNER/wordle-env``), which is connected to where it runs.
-            base_url: Address of a running server. Where no server answers at an address of this machine, a server is
-                started there.
+                folder, the address of a server, another world's environment (``gymnasium:CartPole-v1``), or a Space on
+                the Hub (``OWNER/wordle-env``), which is connected to where it runs.
+            base_url: Address of a running server. Where nobody answers at one of this machine's, a server is started
+                there.
             docker_image: Image that is started in a container, instead of a local process.
             container_provider: Starts that container, by default with this machine's Docker. Without ``docker_image``,
                 the image is the Space's, or else ``NAME-env:latest``.
@@ -112,7 +112,7 @@ class AutoEnv:
 
     @classmethod
     def get_env_info(cls, name: str) -> dict[str, Any]:
-        """Return where an environment is and the names of its classes.
+        """Say where an environment is and what its classes are called.
 
         Raises:
             EnvironmentNotFoundError: No such environment is installed.
@@ -181,7 +181,7 @@ class AutoAction:
 
     @classmethod
     def get_action_info(cls, name: str) -> dict[str, Any]:
-        """Return the name of an environment's action, its module, and its fields, as JSON Schema.
+        """Say what an environment's action is called, where it is, and which fields it has, as JSON Schema.
 
         Raises:
             EnvironmentNotFoundError: No such environment is installed.

@@ -41,7 +41,7 @@ class EnvironmentFile(EnvironmentPackage):
 
     @property
     def target(self) -> str:
-        """Target by which commands find it."""
+        """What commands find it by."""
         return str(self.file) if self.attribute is None else f"{self.file}:{self.attribute}"
 
     def client_class(self) -> "type[EnvClient[Any, Any, Any]]":
@@ -103,7 +103,7 @@ class EnvironmentFile(EnvironmentPackage):
 
 
 def is_file(target: str | Path) -> bool:
-    """Return whether a target names a file of Python, with or without a class in it.
+    """Say whether a target names a file of Python, with or without a class in it.
 
     Example:
         >>> [is_file(target) for target in ("guess.py", "./guess.py:GuessEnvironment", "guess", "py")]

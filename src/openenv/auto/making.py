@@ -46,8 +46,8 @@ def make(
     Args:
         name_or_path_or_url: Name of an installed environment (``wordle``), an environment's folder or file
             (``guess.py``, ``guess.py:GuessEnvironment``), the address of a running server (``http://host:8000``), or
-            an environment of another library (``gymnasium:CartPole-v1``), whose actions and observations are dicts. Or
-            an environment's class, a function that makes one, or an instance, which are served in this process.
+            another world's environment (``gymnasium:CartPole-v1``), whose actions and observations are dicts. Or an
+            environment's class, a function that makes one, or an instance, which are served in this process.
         environment: For an address: name or folder of the environment that is served there, for the types of its
             client. Without it actions and observations are dicts.
         max_sessions: Sessions that the started server may hold at once; the environment's own default if ``None``.

@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 def answers_at(base_url: str) -> bool:
-    """Return whether a server answers at an address.
+    """Ask whether a server answers at an address.
 
     Returns:
         Whether it does; ``False`` only for an address of this machine, where one can be started.

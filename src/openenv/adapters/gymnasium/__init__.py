@@ -13,7 +13,7 @@ except ImportError as error:
 
 from openenv.adapters.gymnasium.env import GymnasiumEnv
 from openenv.adapters.gymnasium.environment import GymnasiumEnvironment
-from openenv.adapters.gymnasium.made import environment_class
+from openenv.adapters.gymnasium.factory import environment_class
 from openenv.adapters.gymnasium.spaces import action_codec, observation_codec
 from openenv.adapters.gymnasium.vector_env import GymnasiumVectorEnv
 

@@ -11,7 +11,7 @@ except ImportError as error:
     raise ImportError(f"This needs the OpenReward SDK: {install_command('ors')}") from error
 
 from openenv.adapters.ors.environment import OrsEnvironment
-from openenv.adapters.ors.made import environment_for
+from openenv.adapters.ors.factory import environment_for
 from openenv.adapters.ors.results import OrsObservation
 
 __all__ = ["OrsEnvironment", "OrsObservation", "environment_for"]

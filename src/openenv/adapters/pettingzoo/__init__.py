@@ -8,7 +8,7 @@ except ImportError as error:
     raise ImportError(f"This needs PettingZoo: {install_command('pettingzoo')}") from error
 
 from openenv.adapters.pettingzoo.environment import PettingZooEnvironment
-from openenv.adapters.pettingzoo.made import environment_class
+from openenv.adapters.pettingzoo.factory import environment_class
 from openenv.adapters.pettingzoo.opponents import Opponent, Turn, random_move
 
 __all__ = ["Opponent", "PettingZooEnvironment", "Turn", "environment_class", "random_move"]

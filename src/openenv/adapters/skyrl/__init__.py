@@ -12,7 +12,7 @@ except ImportError as error:
     raise ImportError(f"This needs SkyRL-Gym: {install_command('skyrl')}") from error
 
 from openenv.adapters.skyrl.environment import ConversationObservation, ReplyAction, SkyRLEnvironment, SkyRLState
-from openenv.adapters.skyrl.made import environment_for
+from openenv.adapters.skyrl.factory import environment_for
 from openenv.adapters.skyrl.served import ServedTextEnv
 
 __all__ = [

@@ -7,11 +7,11 @@ from typing import Any
 import gymnasium
 from gymnasium.envs.registration import EnvSpec, registry
 
+from openenv.adapters.class_names import ARGUMENT_FAULTS, class_by_name, name_classes
 from openenv.adapters.docstrings import first_paragraph, section
 from openenv.adapters.gymnasium.environment import GymnasiumEnvironment, InlineGymnasiumEnvironment
 from openenv.adapters.gymnasium.space_environment import MadeClasses, make_classes
 from openenv.adapters.ids import did_you_mean, import_registering, read_id
-from openenv.adapters.made import ARGUMENT_FAULTS, class_by_name, name_classes
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 
 __all__ = ["environment_class"]

@@ -8,10 +8,10 @@ import pettingzoo
 from gymnasium import Space
 from pettingzoo.env_registry.exceptions import PettingZooRegistryError
 
+from openenv.adapters.class_names import ARGUMENT_FAULTS, class_by_name, name_classes
 from openenv.adapters.docstrings import first_paragraph
 from openenv.adapters.gymnasium.space_environment import MadeClasses, make_classes
 from openenv.adapters.ids import did_you_mean, read_id
-from openenv.adapters.made import ARGUMENT_FAULTS, class_by_name, name_classes
 from openenv.adapters.pettingzoo.environment import PettingZooEnvironment
 from openenv.adapters.pettingzoo.opponents import Seating, find_opponent
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openenv.adapters.made import class_by_name, name_classes
+from openenv.adapters.class_names import class_by_name, name_classes
 
 
 @given(st.text())
