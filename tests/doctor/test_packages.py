@@ -7,7 +7,7 @@ import pytest
 from packaging.requirements import Requirement
 from tests.support.environment_folders import write_files
 
-from openenv._extras import install_command
+from openenv._extras import DISTRIBUTION, install_command
 from openenv.doctor import packages
 from openenv.doctor.finding import Status
 
@@ -15,7 +15,7 @@ EMPTY = {"cli"}
 
 
 def test_every_extra_is_known() -> None:
-    provided = set(metadata(packages.DISTRIBUTION).get_all("Provides-Extra") or ())
+    provided = set(metadata(DISTRIBUTION).get_all("Provides-Extra") or ())
     assert packages.extras() == sorted(provided - EMPTY)
 
 

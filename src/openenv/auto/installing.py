@@ -1,4 +1,4 @@
-"""Install the package of a Space, which is code of its author, once the user trusts it."""
+"""Install the package of a Space, which is somebody else's code, once the user trusts it."""
 
 import importlib
 import os

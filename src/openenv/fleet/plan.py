@@ -1,4 +1,4 @@
-"""Plans of the servers of a fleet: described here, made in processes of Ray's."""
+"""Settings of the servers of a fleet: described here, made in processes of Ray's."""
 
 import os
 from collections.abc import Mapping
@@ -69,7 +69,7 @@ class ServerPlan:
 
 
 def name_of(environment: Any) -> str:
-    """Return the name of an environment that a plan has."""
+    """Return the name of an environment of these settings."""
     if isinstance(environment, str):
         return Path(environment).name
     return environment.name if isinstance(environment, FOUND) else EnvironmentFactory(environment).name

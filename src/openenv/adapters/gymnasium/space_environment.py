@@ -1,20 +1,21 @@
 """Environments whose actions and observations are values of a Gymnasium space, with classes that are made by id."""
 
+import copy
 from dataclasses import dataclass
 from types import new_class
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 import numpy as np
 from gymnasium import Space
+from gymnasium.utils import EzPickle
 
 from openenv.adapters.docstrings import section
 from openenv.adapters.gymnasium.codecs import Codec, codec_for_space
-from openenv.adapters.gymnasium.copying import deep_copy
 from openenv.adapters.gymnasium.models import GymnasiumAction, GymnasiumObservation, action_model, observation_model
 from openenv.adapters.ids import class_name
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import EnvironmentMetadata, State
-from openenv.core.exceptions import ConfigurationError
+from openenv.core.exceptions import ConfigurationError, EnvironmentFailedError
 
 ActT = TypeVar("ActT", bound=GymnasiumAction[Any])
 ObsT = TypeVar("ObsT", bound=GymnasiumObservation[Any])
@@ -83,8 +84,21 @@ class SpaceEnvironment(Environment[ActT, ObsT, State], Generic[ActT, ObsT]):
         return EnvironmentMetadata(name=f"{self.library}:{self.id}", description=self.description)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Copy it with all that its future depends on, or refuse."""
-        return deep_copy(self, self._env.unwrapped, memo)
+        """Copy it with all that its future depends on.
+
+        Raises:
+            EnvironmentFailedError: The copy would be a new one that was never reset: that is how ``EzPickle`` pickles
+                environments, and ``copy.deepcopy`` does as pickling does.
+        """
+        unwrapped = self._env.unwrapped
+        if isinstance(unwrapped, EzPickle):
+            raise EnvironmentFailedError(
+                f"a copy of {type(unwrapped).__name__} would start from the beginning, as EzPickle makes it"
+            )
+        twin = object.__new__(type(self))
+        memo[id(self)] = twin
+        twin.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return twin
 
     def _observation(self, value: Any) -> ObsT:
         """Make an observation without checking it: its space is the library's own promise."""
