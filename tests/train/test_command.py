@@ -16,6 +16,7 @@ from transformers import AutoModelForCausalLM
 from typer.testing import CliRunner, Result
 
 from openenv import traces
+from openenv._extras import install_command
 from openenv.cli.__main__ import build_app
 from openenv.cli.commands import train as command
 from openenv.records.run_folder import RunFolder
@@ -74,7 +75,7 @@ def test_every_option_is_a_setting() -> None:
 def test_a_missing_package_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "find_spec", lambda name: None if name in ("trl", "torch") else name)
     result = invoke("catch")
-    message = 'Error: Training needs torch, trl: pip install "openenv-core[train]"\n'
+    message = f"Error: Training needs torch, trl: {install_command('train')}\n"
     assert (result.exit_code, result.output) == (1, message)
 
 

@@ -17,9 +17,6 @@ def write_chart(settings: DeploymentSettings, folder: Path) -> list[Path]:
     Args:
         settings: What its values say.
         folder: Where to; made if it is not there.
-
-    Returns:
-        The files.
     """
     folder.mkdir(parents=True, exist_ok=True)
     written = _copy(files("openenv.deploy") / "chart", folder)

@@ -1,4 +1,4 @@
-"""What can be chosen about a deployment on Kubernetes."""
+"""Settings of a deployment on Kubernetes."""
 
 import re
 from collections.abc import Mapping
@@ -31,11 +31,11 @@ _SET_BY_OPTIONS = {
 }
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FULL = 0.7
-"""How much of a server's places may be taken, on average, before another one is added: it takes its time to start."""
+"""Share of a server's slots in use, on average, above which another server is added: it takes its time to start."""
 
 
 class Autoscaler(StrEnum):
-    """What adds and removes servers."""
+    """Controllers that add and remove servers."""
 
     NONE = "none"
     PROMETHEUS_ADAPTER = "prometheus-adapter"
@@ -44,7 +44,7 @@ class Autoscaler(StrEnum):
 
 
 class Affinity(StrEnum):
-    """Which of several servers a client's connection goes to."""
+    """Choices of the server that a client's connection goes to."""
 
     CLIENT_IP = "client-ip"
     """The one that all connections of the client's address go to."""
@@ -53,7 +53,7 @@ class Affinity(StrEnum):
 
 
 class Egress(StrEnum):
-    """What environments may connect to."""
+    """Networks that environments may connect to."""
 
     NONE = "none"
     """Nothing, but for the journal's database."""
@@ -66,7 +66,7 @@ _SERVERS, _NETWORK = Option(heading="Servers"), Option(heading="Network")
 
 @dataclass(frozen=True)
 class DeploymentSettings:
-    """What a deployment is to be like.
+    """Settings of a deployment.
 
     Attributes:
         name: Name of the objects; default: the environment's.

@@ -1,4 +1,4 @@
-"""What is to be typed once a deployment is written."""
+"""Commands to type once a deployment is written."""
 
 import shlex
 from pathlib import Path
@@ -9,7 +9,7 @@ from openenv.deploy.settings import Autoscaler, DeploymentSettings
 
 
 def next_steps(settings: DeploymentSettings, folder: Path, *, as_chart: bool = False) -> str:
-    """Say how a deployment that was written gets into a cluster, and how to reach it then.
+    """Return the commands that bring a deployment into a cluster, and how to reach it then.
 
     Args:
         settings: Of the deployment.

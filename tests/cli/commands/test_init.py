@@ -302,7 +302,7 @@ def played(environment: Any, choose: Callable[[Any], Any], seed: int) -> float:
 
 
 def test_it_trains(openenv: Any, tmp_path: Path) -> None:
-    pytest.importorskip("trl", reason="needs TRL: pip install 'openenv-core[train]'")
+    pytest.importorskip("trl", reason="needs TRL: pip install '.[train]'")
     fresh_scaffold(tmp_path, "my_game_env")
     sizes = ("--steps", 1, "--rollouts", 8, "--max-turns", 2, "--eval-episodes", 4, "--name", "run")
     trained = openenv("train", "my_game_env", *sizes, timeout_s=110)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from tests.support.environments.training import ButtonsEnvironment, SecretiveEnvironment
+from tests.support.environments.training import ButtonsEnvironment, SecretiveEnvironment, seeded
 from tests.support.models.chat_models import chat_model, chat_tokenizer
 from tests.support.servers import RunningServer
 from tests.train.spec.test_rollout_function import QWEN3
@@ -101,7 +101,7 @@ def test_a_task_that_no_model_sees_is_warned_of_once(caplog: pytest.LogCaptureFi
         for row in spec.rows:
             assert game.reset(**row) == ""
         with Sessions.open(server.url, 2) as sessions:
-            sessions.reset([1, 2])
+            sessions.reset_tasks(seeded([1, 2]))
             assert sessions.hidden_text is not None
     (message,) = [record.message for record in caplog.records if record.name.startswith("openenv.train")]
     assert message.startswith("127.0.0.1: The first observation has text only in its metadata ('task')")

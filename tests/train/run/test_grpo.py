@@ -14,7 +14,7 @@ from openenv.core.exceptions import ConfigurationError
 from openenv.records.run_folder import RunFolder
 from openenv.train.agents.policy import Policy, make_policy
 from openenv.train.quiet import quiet_libraries
-from openenv.train.run.grpo import episode_reward, make_trainer
+from openenv.train.run.grpo import episode_reward, make_joint_trainer
 from openenv.train.settings.config import TrainConfig
 from openenv.train.spec.sessions import Sessions
 
@@ -45,7 +45,7 @@ def train(
     with quiet_libraries():
         policy = make_policy(config, sessions)
         run = config.make_folder("stairs")
-        trainer = make_trainer(policy, sessions, config, run, callbacks or [])
+        trainer = make_joint_trainer({"": policy}, {"": sessions}, config, run, callbacks or [])
         trainer.train()
     return policy, run
 

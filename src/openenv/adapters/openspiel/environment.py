@@ -160,7 +160,7 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
         )
 
     def _rewards(self, episode: Episode) -> list[float]:
-        """What each player gained since the last observation."""
+        """Return what each player gained since the last observation."""
         gained, self._gained = self._gained, episode.returns
         return [now - before for now, before in zip(self._gained, gained, strict=True)]
 

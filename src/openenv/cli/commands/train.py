@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from openenv._extras import install_command
 from openenv.cli.options import environment_argument
 from openenv.cli.setting_options import options_of, with_settings
 from openenv.core.exceptions import ConfigurationError
@@ -76,7 +77,7 @@ def _page(host: str | None, port: int | None, *, view: bool) -> PageAddress | No
 def _check_installed() -> None:
     missing = [package for package in REQUIRED if find_spec(package) is None]
     if missing:
-        raise ConfigurationError(f'Training needs {", ".join(missing)}: pip install "openenv-core[train]"')
+        raise ConfigurationError(f"Training needs {', '.join(missing)}: {install_command('train')}")
 
 
 def _run_module(console: Console) -> ModuleType:

@@ -20,6 +20,7 @@ from pydantic import BaseModel
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import Receive, Scope, Send
 
+from openenv._extras import install_command
 from openenv.core.addresses import url_of
 from openenv.core.env_server.access.clients import ClientLimits
 from openenv.core.env_server.access.guard import protect
@@ -723,7 +724,7 @@ def _load_telemetry() -> ModuleType:
         return import_module("openenv.core.env_server.operations.tracing")
     except ModuleNotFoundError as error:
         raise ConfigurationError(
-            f'Telemetry needs OpenTelemetry, but there is no {error.name}: pip install "openenv-core[telemetry]".'
+            f"Telemetry needs OpenTelemetry, but there is no {error.name}: {install_command('telemetry')}."
         ) from error
 
 

@@ -57,13 +57,7 @@ class Forwarding:
         )
 
     async def forward(self, replica: Replica, request: Request, send: Send) -> None:
-        """Have a server answer a request, or say why it does not.
-
-        Args:
-            replica: The server.
-            request: The request.
-            send: Takes the answer.
-        """
+        """Have a server answer a request, or say why it does not."""
         try:
             response = await self._ask(replica, request)
             await response(request.scope, request.receive, send)

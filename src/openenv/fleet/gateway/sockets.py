@@ -31,7 +31,7 @@ _SERVICE_RESTART = 1012
 
 
 def is_of_page(scope: Scope) -> bool:
-    """Whether a script of a page opens a WebSocket: browsers name the page's origin, and other clients need not."""
+    """Return whether a script of a page opens a WebSocket: browsers name the page's origin, other clients need not."""
     return "origin" in Headers(scope=scope)
 
 
@@ -161,5 +161,5 @@ class _SocketForwarder:
 
 
 def _is_sendable(code: int) -> bool:
-    """Whether a close frame may have a code; the others stand for a socket that ended without one."""
+    """Return whether a close frame may have a code; the others stand for a socket that ended without one."""
     return code not in (1004, 1005, 1006, 1015)

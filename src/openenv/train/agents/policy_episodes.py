@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from openenv.core.exceptions import ConfigurationError
 from openenv.records.run_folder import RunFolder
-from openenv.train.agents.policy import load_policy
+from openenv.train.agents.policy import load_policies
 from openenv.train.episodes.episode import Episode
 from openenv.train.episodes.played_episode import Message, PlayedEpisode, Usage
 from openenv.train.quiet import quiet_libraries
@@ -62,7 +62,7 @@ class PolicyEpisodes:
         self.client = self._sessions.client
         try:
             with quiet_libraries():
-                self._policy = load_policy(config, self._sessions, source)
+                (self._policy,) = load_policies(config, {"": self._sessions}, source).values()
             self._policy.to_device(config)
         except BaseException:
             self._sessions.close()

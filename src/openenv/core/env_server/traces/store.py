@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import NamedTuple
 
+from openenv._extras import install_command
 from openenv.core.env_server.traces.blobs import Blobs
 from openenv.core.env_server.traces.database import TraceConnection, TraceDatabase, TraceStoreError
 from openenv.core.env_server.traces.sqlite import FileDatabase
@@ -122,7 +123,7 @@ def database_at(location: str | Path) -> TraceDatabase:
         from openenv.core.env_server.traces.postgres import PostgresDatabase  # an extra brings psycopg
     except ImportError as error:
         raise ConfigurationError(
-            f'Traces in PostgreSQL need psycopg ({error}): pip install "openenv-core[postgres]"'
+            f"Traces in PostgreSQL need psycopg ({error}): {install_command('postgres')}"
         ) from error
     return PostgresDatabase(location)
 

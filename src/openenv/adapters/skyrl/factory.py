@@ -12,11 +12,11 @@ from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 from openenv.core.tasks import read_tasks
 
 _RUNS = {"lcb": "Python", "searchcode": "Python", "text2sql": "SQL"}
-"""What SkyRL-Gym's own environments run of what a model writes, on the machine itself."""
+"""Languages that SkyRL-Gym's own environments run of what a model writes, on the machine itself."""
 
 
 def environment_for(env_id: str) -> partial[SkyRLEnvironment]:
-    """Say how to make an environment of SkyRL-Gym, to be served or used in this process.
+    """Return what makes an environment of SkyRL-Gym, to be served or used in this process.
 
     Args:
         env_id: SkyRL-Gym's id; ``module:id`` imports a module first that registers it. Parameters may follow, as in

@@ -17,7 +17,7 @@ _POLICIES: dict[str, OpponentPolicy] = {
 
 
 def environment_for(game_id: str) -> partial[OpenSpielEnvironment]:
-    """Say how to make the environment of a game, to be served or used in this process.
+    """Return what makes the environment of a game, to be served or used in this process.
 
     Args:
         game_id: OpenSpiel's short name of the game. Parameters may follow, as in

@@ -1,20 +1,17 @@
 """Classes of Gymnasium environments, made from their ids; other processes import them by their names."""
 
 import inspect
-from dataclasses import dataclass
 from functools import cache
-from types import new_class
-from typing import Any, cast
+from typing import Any
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec, registry
 
+from openenv.adapters.class_names import ARGUMENT_FAULTS, class_by_name, name_classes
 from openenv.adapters.docstrings import first_paragraph, section
-from openenv.adapters.gymnasium.codecs import codec_for_space
 from openenv.adapters.gymnasium.environment import GymnasiumEnvironment, InlineGymnasiumEnvironment
-from openenv.adapters.gymnasium.models import GymnasiumAction, GymnasiumObservation, action_model, observation_model
-from openenv.adapters.ids import class_name, did_you_mean, import_registering, read_id
-from openenv.adapters.made import ARGUMENT_FAULTS, made_from, name_made_class
+from openenv.adapters.gymnasium.space_environment import MadeClasses, make_classes
+from openenv.adapters.ids import did_you_mean, import_registering, read_id
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 
 __all__ = ["environment_class"]
@@ -24,15 +21,6 @@ _QUICK = ("gymnasium.envs.classic_control", "gymnasium.envs.toy_text")
 _RENDER_MODES = ("ansi", "rgb_array")
 # Parameter of an id that says that observations are pictures, which no space does: a map of cells has the same space.
 _PICTURE = "picture"
-
-
-@dataclass(frozen=True)
-class _Made:
-    """What is made from an id."""
-
-    environment: type[GymnasiumEnvironment[Any, Any]]
-    action: type[GymnasiumAction[Any]]
-    observation: type[GymnasiumObservation[Any]]
 
 
 def environment_class(env_id: str) -> type[GymnasiumEnvironment[Any, Any]]:
@@ -54,18 +42,17 @@ def environment_class(env_id: str) -> type[GymnasiumEnvironment[Any, Any]]:
         >>> environment_class("CartPole-v1").__name__
         'CartPoleV1Environment'
     """
-    return _made(env_id).environment
+    made: type[GymnasiumEnvironment[Any, Any]] = _made(env_id).environment
+    return made
 
 
 def __getattr__(name: str) -> type:
     """Hand out a class that was pickled by its name."""
-    role, env_id = made_from(__name__, name)
-    made: dict[str, type] = vars(_made(env_id))
-    return made[role]
+    return class_by_name(__name__, name, _made)
 
 
 @cache
-def _made(env_id: str) -> _Made:
+def _made(env_id: str) -> MadeClasses:
     named = read_id(env_id)
     spec = _find(named.name)
     arguments = dict(named.parameters)
@@ -75,11 +62,10 @@ def _made(env_id: str) -> _Made:
     env = _make(env_id, spec, arguments)
     try:
         arguments = {**_rendering(env.metadata.get("render_modes", ())), **arguments}
-        made = _classes(env_id, spec, arguments, env, picture=picture)
+        made = _classes(spec, arguments, env, picture=picture)
     finally:
         env.close()
-    for role, each in vars(made).items():
-        name_made_class(each, __name__, role, env_id)
+    name_classes(made, __name__, env_id)
     return made
 
 
@@ -109,26 +95,17 @@ def _rendering(modes: Any) -> dict[str, str]:
     return {} if mode is None else {"render_mode": mode}
 
 
-def _classes(
-    env_id: str, spec: EnvSpec, arguments: dict[str, Any], env: gymnasium.Env[Any, Any], *, picture: bool
-) -> _Made:
+def _classes(spec: EnvSpec, arguments: dict[str, Any], env: gymnasium.Env[Any, Any], *, picture: bool) -> MadeClasses:
     doc = inspect.getdoc(type(env.unwrapped)) or ""
-    about = section(doc, "Description") or first_paragraph(doc)
-    name = class_name(spec.id)
-    action = action_model(f"{name}Action", env.action_space, section(doc, "Action Space"), about)
-    seen = section(doc, "Observation Space")
-    observation = observation_model(f"{name}Observation", env.observation_space, seen, about, picture=picture)
-    members = {
-        "__doc__": about or f"Gymnasium's {spec.id}.",
-        "id": spec.id,
-        "arguments": arguments,
-        "module": type(env.unwrapped).__module__,
-        "description": about or f"Gymnasium's {spec.id}",
-        "action_codec": codec_for_space(env.action_space),
-        "observation_codec": codec_for_space(env.observation_space),
-        "blank": observation.model_construct(observation=None),
-    }
-    is_quick = type(env.unwrapped).__module__.startswith(_QUICK)
-    base: Any = InlineGymnasiumEnvironment if is_quick else GymnasiumEnvironment
-    made = new_class(f"{name}Environment", (base[action, observation],), exec_body=lambda body: body.update(members))
-    return _Made(cast("type[GymnasiumEnvironment[Any, Any]]", made), action, observation)
+    module = type(env.unwrapped).__module__
+    return make_classes(
+        InlineGymnasiumEnvironment if module.startswith(_QUICK) else GymnasiumEnvironment,
+        spec.id,
+        env.action_space,
+        env.observation_space,
+        doc=doc,
+        about=section(doc, "Description") or first_paragraph(doc) or f"Gymnasium's {spec.id}.",
+        picture=picture,
+        arguments=arguments,
+        module=module,
+    )

@@ -8,7 +8,7 @@ from openenv.adapters.reasoning_gym.environment import ReasoningEnvironment
 
 
 def environment_for(dataset_id: str) -> partial[ReasoningEnvironment]:
-    """Say how to make the environment of a dataset, to be served or used in this process.
+    """Return what makes the environment of a dataset, to be served or used in this process.
 
     Args:
         dataset_id: The dataset's name. Its parameters may follow, as in ``chain_sum?max_terms=3&size=100&seed=7``;

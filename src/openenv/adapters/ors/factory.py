@@ -11,7 +11,7 @@ _PARAMETERS = ("split", "environment")
 
 
 def environment_for(target: str) -> partial[OrsEnvironment]:
-    """Say how to make an ORS environment, to be served or used in this process.
+    """Return what makes an ORS environment, to be served or used in this process.
 
     Args:
         target: The address of an ORS server, or a name of OpenReward's catalog, as in ``Eigent/SETA``. Behind a ``?``

@@ -1,6 +1,6 @@
-"""A tiny model that calls an environment's tools, for trying an example on a CPU.
+"""A tiny model that calls an environment's tools, to try a training out on a CPU.
 
-Its weights are random at first. It is shown some episodes of a scripted player, for some seconds, which is enough to
+Its weights are random at first. It learns from some episodes of a scripted player, for some seconds, which is enough to
 call tools and far from enough to play well: what a training has to begin with.
 """
 
@@ -18,11 +18,13 @@ from trl.trainer.sft_trainer import SFTTrainer
 
 from openenv.auto.discovery import find_environment
 from openenv.core.generic_client import GenericEnvClient
-from openenv.train import EnvSpec
 from openenv.train.agents.players import Player, RandomToolPlayer
 from openenv.train.agents.tiny import build_model
 from openenv.train.agents.tiny_tools import build_tool_tokenizer
+from openenv.train.spec.env_spec import EnvSpec
 from openenv.train.spec.tool_environment import ToolEnvironment
+
+__all__ = ["make_tiny_model", "play_episode", "tiny_tool_model"]
 
 Message = dict[str, Any]
 Call = tuple[str, dict[str, Any]]
@@ -36,18 +38,7 @@ BATCHES = 80
 def play_episode(
     environment: Any, prompt: Sequence[Message], task: Mapping[str, Any], choose: Choose, max_calls: int
 ) -> list[Message]:
-    """Play one episode as TRL's loop does, with a function in the model's place.
-
-    Args:
-        environment: What an ``environment_factory`` gave.
-        prompt: The conversation up to the episode; the last message gets what ``reset`` says.
-        task: What ``reset`` is passed.
-        choose: Names the tool to call and its arguments; ``None`` to end the episode.
-        max_calls: Calls after which it ends.
-
-    Returns:
-        The conversation.
-    """
+    """Play one episode as TRL's loop does, with ``choose`` in place of the model, and return the conversation."""
     messages = [{"role": message["role"], "content": message["content"]} for message in prompt]
     messages[-1]["content"] += environment.reset(**task) or ""
     for _ in range(max_calls):
@@ -63,15 +54,12 @@ def play_episode(
     return [*messages, {"role": "assistant", "content": ""}]
 
 
-def tiny_model_for(specs: Sequence[EnvSpec]) -> tuple[Qwen3ForCausalLM, PreTrainedTokenizerFast]:
-    """Make a model that knows the tools of some environments.
+def tiny_tool_model(specs: Sequence[EnvSpec]) -> tuple[Qwen3ForCausalLM, PreTrainedTokenizerFast]:
+    """Make a model that knows the tools of some environments, and its tokenizer.
 
     Args:
-        specs: The environments. Their packages' players play in turns with random ones, and these alone on servers
-            that were given by their URLs.
-
-    Returns:
-        The model and its tokenizer.
+        specs: The environments. Their packages' players play in turns with random players, and these alone on servers
+            that are given by their URLs.
     """
     episodes = [episode for spec in specs for episode in _scripted_episodes(spec)]
     with tempfile.TemporaryDirectory() as folder:
@@ -102,16 +90,9 @@ def _next_call(environment: ToolEnvironment, player: Player) -> Call | None:
 def make_tiny_model(
     episodes: Sequence[tuple[list[Message], list[dict[str, Any]]]], folder: Path, steps: int
 ) -> tuple[Qwen3ForCausalLM, PreTrainedTokenizerFast]:
-    """Make a model and show it some episodes.
+    """Make a model and its tokenizer of conversations with the schemas of their tools, in batches of four.
 
-    Args:
-        episodes: Conversations, each with the schemas of its tools. Their words are the model's vocabulary, and each
-            argument in their calls is one token.
-        folder: Where the trainer may write.
-        steps: Batches of four episodes that it is shown.
-
-    Returns:
-        The model and its tokenizer.
+    Their words are the model's vocabulary, and each argument in their calls is one token.
     """
     tools = {tool["function"]["name"]: tool for _, offered in episodes for tool in offered}
     texts = [message["content"] for messages, _ in episodes for message in messages]

@@ -1,34 +1,22 @@
 """Classes of PettingZoo's games, made from their ids; other processes import them by their names."""
 
 import inspect
-from dataclasses import dataclass
 from functools import cache
-from types import new_class
-from typing import Any, cast
+from typing import Any
 
 import pettingzoo
 from gymnasium import Space
 from pettingzoo.env_registry.exceptions import PettingZooRegistryError
 
-from openenv.adapters.docstrings import first_paragraph, section
-from openenv.adapters.gymnasium.codecs import codec_for_space
-from openenv.adapters.gymnasium.models import GymnasiumAction, GymnasiumObservation, action_model, observation_model
-from openenv.adapters.ids import class_name, did_you_mean, read_id
-from openenv.adapters.made import ARGUMENT_FAULTS, made_from, name_made_class
+from openenv.adapters.class_names import ARGUMENT_FAULTS, class_by_name, name_classes
+from openenv.adapters.docstrings import first_paragraph
+from openenv.adapters.gymnasium.space_environment import MadeClasses, make_classes
+from openenv.adapters.ids import did_you_mean, read_id
 from openenv.adapters.pettingzoo.environment import PettingZooEnvironment
 from openenv.adapters.pettingzoo.opponents import Seating, find_opponent
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 
 __all__ = ["environment_class"]
-
-
-@dataclass(frozen=True)
-class _Made:
-    """What is made from an id."""
-
-    environment: type[PettingZooEnvironment[Any, Any]]
-    action: type[GymnasiumAction[Any]]
-    observation: type[GymnasiumObservation[Any]]
 
 
 def environment_class(env_id: str) -> type[PettingZooEnvironment[Any, Any]]:
@@ -47,18 +35,17 @@ def environment_class(env_id: str) -> type[PettingZooEnvironment[Any, Any]]:
         EnvironmentNotFoundError: PettingZoo has no such game; the message lists those with a similar id.
         ConfigurationError: It can't be made, has no such seat, or one of its spaces has no form in JSON.
     """
-    return _made(env_id).environment
+    made: type[PettingZooEnvironment[Any, Any]] = _made(env_id).environment
+    return made
 
 
 def __getattr__(name: str) -> type:
     """Hand out a class that was pickled by its name."""
-    role, env_id = made_from(__name__, name)
-    made: dict[str, type] = vars(_made(env_id))
-    return made[role]
+    return class_by_name(__name__, name, _made)
 
 
 @cache
-def _made(env_id: str) -> _Made:
+def _made(env_id: str) -> MadeClasses:
     name, arguments = read_id(env_id)
     seat, opponents = arguments.pop("seat", None), arguments.pop("opponents", "random")
     opponent = None if opponents in ("none", None) else find_opponent(str(opponents))
@@ -69,8 +56,7 @@ def _made(env_id: str) -> _Made:
         made = _classes(name, arguments, game, Seating(_seat(env_id, seat, game), opponent))
     finally:
         game.close()
-    for role, each in vars(made).items():
-        name_made_class(each, __name__, role, env_id)
+    name_classes(made, __name__, env_id)
     return made
 
 
@@ -98,27 +84,18 @@ def _seat(env_id: str, seat: str | None, game: Any) -> str:
     return str(game.possible_agents[0]) if seat is None else seat
 
 
-def _classes(name: str, arguments: dict[str, Any], game: Any, seating: Seating) -> _Made:
+def _classes(name: str, arguments: dict[str, Any], game: Any, seating: Seating) -> MadeClasses:
     doc = inspect.getdoc(inspect.getmodule(type(game.unwrapped))) or ""
-    about = first_paragraph(doc)
-    title = class_name(name)
-    action_space = _space(name, "action", game.action_space, game, seating)
-    seen_space = _space(name, "observation", game.observation_space, game, seating)
-    observation = observation_model(f"{title}Observation", seen_space, section(doc, "Observation Space"), about)
-    action = action_model(f"{title}Action", action_space, section(doc, "Action Space"), about)
-    members = {
-        "__doc__": about or f"PettingZoo's {name}.",
-        "id": name,
-        "arguments": arguments,
-        "seating": seating,
-        "description": about or f"PettingZoo's {name}",
-        "action_codec": codec_for_space(action_space),
-        "observation_codec": codec_for_space(seen_space),
-        "blank": observation.model_construct(observation=None),
-    }
-    base: Any = PettingZooEnvironment
-    made = new_class(f"{title}Environment", (base[action, observation],), exec_body=lambda body: body.update(members))
-    return _Made(cast("type[PettingZooEnvironment[Any, Any]]", made), action, observation)
+    return make_classes(
+        PettingZooEnvironment,
+        name,
+        _space(name, "action", game.action_space, game, seating),
+        _space(name, "observation", game.observation_space, game, seating),
+        doc=doc,
+        about=first_paragraph(doc) or f"PettingZoo's {name}.",
+        arguments=arguments,
+        seating=seating,
+    )
 
 
 def _space(name: str, kind: str, space_of: Any, game: Any, seating: Seating) -> Space[Any]:

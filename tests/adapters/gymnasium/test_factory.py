@@ -15,7 +15,7 @@ from tests.support.servers import RunningServer
 
 from openenv import GenericEnvClient, client_for, create_app
 from openenv.adapters.gymnasium import GymnasiumEnv, environment_class
-from openenv.adapters.gymnasium.made import environment_class as made_class
+from openenv.adapters.gymnasium.factory import environment_class as made_class
 from openenv.core.environment_types import environment_types
 from openenv.core.exceptions import ConfigurationError, EnvironmentFailedError, EnvironmentNotFoundError
 from openenv.core.schema.reader import pixel_fields

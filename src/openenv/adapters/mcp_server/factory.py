@@ -1,4 +1,4 @@
-"""What the command line serves for an MCP server."""
+"""Environments of MCP servers for the command line."""
 
 import shutil
 from collections.abc import Sequence
