@@ -1,9 +1,11 @@
 """What the page reads of a file of traces: episodes by pages, entries by ranges, differences, downloads."""
 
 import json
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from starlette.testclient import TestClient
@@ -134,8 +136,36 @@ def test_an_episode_is_described_and_downloaded(http: TestClient) -> None:
     described = http.get(f"{BASE}/{name}").json()
     assert described["episode"]["seed"] == "3"
     assert described["scores"] == described["conversations"] == []
+    assert described["plays"] is False
+    assert described["command"].startswith("openenv play ENVIRONMENT --from ")
+    assert described["command"].endswith(f" --episode {name} --step")
     for to in ("messages", "atif", "json"):
         assert "A needle at 2." in http.get(f"{BASE}/{name}/export/{to}").text
+
+
+def test_an_episode_is_played_on_where_its_environment_is(tmp_path: Path) -> None:
+    file = tmp_path / "my traces.db"
+    with new_file(file) as traces:
+        for number, environment in enumerate(("catch_env", "catch", "walk")):
+            traces.add(episode(number, 1, environment), entries(1))
+    viewer = TestClient(viewer_app(file))
+    described = [viewer.get(f"{BASE}/1-{number}").json() for number in (1, 2, 3)]
+    named = [shlex.split(each["command"])[2:5] for each in described]
+    assert named == [[name, "--from", str(file)] for name in ("catch", "catch", "ENVIRONMENT")]
+    app = create_fastapi_app(CounterEnvironment, Add, Total, env_name="catch", traces=str(file))
+    server = TestClient(app)
+    described = [server.get(f"{BASE}/1-{number}").json() for number in (1, 2, 3)]
+    assert [(each["plays"], each["command"]) for each in described] == [(True, None), (True, None), (False, None)]
+
+
+def test_a_command_has_no_password(postgres: Any) -> None:
+    address = postgres.new_database()
+    with new_file(address) as traces:
+        traces.add(episode(1, 1), entries(1))
+    command = TestClient(viewer_app(address)).get(f"{BASE}/1-1").json()["command"]
+    password = urlsplit(address).password
+    assert "--from postgresql://" in command
+    assert password is None or f":{password}@" not in command
 
 
 def test_the_episodes_of_a_filter_are_downloaded_as_lines(http: TestClient) -> None:

@@ -22,7 +22,7 @@ from openenv.viewer.episodes.routes import episode_routes
 from openenv.viewer.routes import trace_routes
 from openenv.viewer.run_routes import run_routes
 from openenv.viewer.source import Source
-from openenv.viewer.views import installed_renderer
+from openenv.viewer.views import installed_renderer, play_target
 
 MOST_COMPARED = 4
 """Sources that one page compares."""
@@ -94,7 +94,7 @@ def _routes(source: Source, *, beside: bool = False) -> list[BaseRoute]:
     if source.traces is not None:
         if source.view == "traces":
             TraceFile(source.traces).close()
-        routes += trace_routes(source.traces)
+        routes += trace_routes(source.traces, target_of=play_target)
         routes += static_view_routes(installed_renderer)
     if source.run is not None:
         routes += run_routes(source.run, source.traces)

@@ -3,7 +3,8 @@
 Each request opens the file anew, in a thread: servers write it meanwhile, and what is read is a page of it.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -15,10 +16,24 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
+from openenv.auto.names import environment_key
+from openenv.core.env_server.traces.store import database_at
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.wire.results import component_totals
 from openenv.traces.comparing import differences
-from openenv.traces.episodes import FILTER, STEP, UNREADABLE, Count, Entry, EpisodeRecord, Filter, Order
+from openenv.traces.conversation import parts_of
+from openenv.traces.episodes import (
+    FILTER,
+    STEP,
+    UNREADABLE,
+    Conversation,
+    Count,
+    Entry,
+    Episode,
+    EpisodeRecord,
+    Filter,
+    Order,
+)
 from openenv.traces.formats.atif import trajectory_of
 from openenv.traces.formats.messages import row_of
 from openenv.traces.reading import TraceFile
@@ -70,11 +85,16 @@ class _EntriesQuery(BaseModel):
     brief: bool = False
 
 
-def trace_routes(file: str | Path) -> list[BaseRoute]:
+def trace_routes(
+    file: str | Path, environment: str | None = None, target_of: Callable[[str], str] | None = None
+) -> list[BaseRoute]:
     """Return the routes that show a file of traces.
 
     Args:
         file: The file, which need not be there before the first episode is.
+        environment: Name of the environment that people play at the same server; ``None`` without one.
+        target_of: Returns what ``openenv play`` is passed for an environment, by its name on record; ``None`` where no
+            command is shown.
     """
     answers: dict[str, Callable[[TraceFile, Request], Any]] = {
         "environments": _environments,
@@ -84,7 +104,7 @@ def trace_routes(file: str | Path) -> list[BaseRoute]:
         "count": _count,
         "grid": _grid,
         "episodes": _episodes,
-        "episodes/{id}": _episode,
+        "episodes/{id}": partial(_episode, partial(_ways_to_play, file, environment, target_of)),
         "episodes/{id}/entries": _entries,
         "episodes/{id}/rewards": _rewards,
         "episodes/{id}/difference/{other}": _difference,
@@ -171,13 +191,33 @@ def _episodes(traces: TraceFile, request: Request) -> Any:
     ]
 
 
-def _episode(traces: TraceFile, request: Request) -> Any:
+def _episode(ways_to_play: Callable[[Episode], dict[str, Any]], traces: TraceFile, request: Request) -> Any:
+    """Return an episode with its scores and conversations; each of these has its messages' parts by entries."""
     name = request.path_params["id"]
+    episode = traces.episode(name)
+    conversations = traces.conversations(name)
+    entries = list(traces.entries(name, long_values=False)) if conversations else []
     return {
-        "episode": asdict(traces.episode(name)),
+        "episode": asdict(episode),
+        **ways_to_play(episode),
         "scores": [asdict(score) for score in traces.scores(name)],
-        "conversations": [asdict(conversation) for conversation in traces.conversations(name)],
+        "conversations": [_divided(conversation, entries) for conversation in conversations],
     }
+
+
+def _ways_to_play(
+    file: str | Path, environment: str | None, target_of: Callable[[str], str] | None, episode: Episode
+) -> dict[str, Any]:
+    """Return whether an episode is played on at this server, and the command for it, which a step's number ends."""
+    plays = environment is not None and environment_key(environment) == environment_key(episode.environment)
+    if target_of is None:
+        return {"plays": plays, "command": None}
+    words = ("openenv", "play", target_of(episode.environment), "--from", database_at(file).name)
+    return {"plays": plays, "command": shlex.join((*words, "--episode", episode.id, "--step"))}
+
+
+def _divided(conversation: Conversation, entries: Sequence[Entry]) -> dict[str, Any]:
+    return {**asdict(conversation), "parts": [asdict(part) for part in parts_of(conversation.messages, entries)]}
 
 
 def _entries(traces: TraceFile, request: Request) -> Any:

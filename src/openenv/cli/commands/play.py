@@ -3,9 +3,14 @@
 import os
 import secrets
 import threading
+import time
 import webbrowser
-from collections.abc import Mapping
-from typing import Annotated, Any
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from rich.console import Console, Group, RenderableType
@@ -20,18 +25,22 @@ from openenv.auto.names import is_adapted, is_url
 from openenv.cli.hub import local_target
 from openenv.cli.key_values import read_reset
 from openenv.cli.options import ResetParameters, TrustRemoteCode, environment_argument
+from openenv.cli.trace_filters import traces_at
 from openenv.cli.views.action_choice import LIST_TOOLS, Kind, action_kinds, form_of, refuses_listing, tool_kinds
 from openenv.cli.views.action_form import ActionForm, QuitGameError
 from openenv.cli.views.observation import observation_line, observation_view, unsaid_fields, unsaid_lines
 from openenv.cli.views.picture import PictureFields, Pictures
 from openenv.core.client_types import StepResult
 from openenv.core.env_server.pictures import TEXT
+from openenv.core.env_server.settings import SETTINGS
 from openenv.core.exceptions import EpisodeOrderError, RequestRejectedError, ServerError
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.providers.base import RuntimeProvider
 from openenv.core.providers.local_process import LocalProcessProvider
 from openenv.core.sync_client import SyncEnvClient
 from openenv.core.wire.names import TOKEN_VARIABLE
+from openenv.traces import EpisodeRecord, TraceFile
+from openenv.traces import open as open_traces
 
 Target = Annotated[str, environment_argument("Name, folder or file of an environment, PREFIX:ID, a URL, or a Space.")]
 Seed = Annotated[int | None, typer.Option(help="Seed of the first episode; the next ones count up.  [default: random]")]
@@ -41,6 +50,23 @@ InProcess = Annotated[
 ]
 
 Web = Annotated[bool, typer.Option("--web", help="Play in a browser instead, until Ctrl-C.")]
+ON_RECORD = "Go on from an episode on record, in a browser"
+From = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="FILE",
+        help="File of traces, or a folder with one.",
+        rich_help_panel=ON_RECORD,
+    ),
+]
+EpisodeName = Annotated[
+    str | None, typer.Option("--episode", help="Id of the episode there, as 1-3.", rich_help_panel=ON_RECORD)
+]
+Step = Annotated[
+    int | None,
+    typer.Option(min=0, help="Step to go on from.  [default: the episode's reset]", rich_help_panel=ON_RECORD),
+]
 
 
 def play(
@@ -50,17 +76,23 @@ def play(
     url: Url = None,
     in_process: InProcess = False,
     web: Web = False,
+    from_: From = None,
+    episode: EpisodeName = None,
+    step: Step = None,
     trust_remote_code: TrustRemoteCode = False,
 ) -> None:
     """Play an environment yourself, in the terminal or a browser."""
     parameters = read_reset(reset or ())
     console = Console(highlight=False)
-    if web and (parameters or seed is not None):
+    start = _start_of(from_, episode, step, url)
+    if (web or start is not None) and (parameters or seed is not None):
         raise typer.BadParameter("The page of --web has fields for the seed and the parameters; leave them out.")
     if url is None:
         environment = local_target(environment, trusted=trust_remote_code)
-    if web:
-        _play_in_browser(environment, url, console, in_process=in_process)
+    if web or start is not None:
+        with ExitStack() as opened:
+            traces, page = (None, "") if start is None else opened.enter_context(_copied(start))
+            _play_in_browser(environment, url, console, in_process=in_process, traces=traces, page=page)
         return
     client = _client(environment, url, console, in_process=in_process).sync()
     try:
@@ -210,16 +242,57 @@ class Game:
         self._console.print(Text.from_ansi(text, style="yellow" if refused else "red"))
 
 
-def _play_in_browser(environment: str, url: str | None, console: Console, *, in_process: bool) -> None:
+class _Start(NamedTuple):
+    """Step of an episode on record that is played on."""
+
+    record: EpisodeRecord
+    step: int
+
+
+def _start_of(file: str | None, episode: str | None, step: int | None, url: str | None) -> _Start | None:
+    """Read the options of an episode on record; ``None`` without them."""
+    if file is None:
+        if episode is not None or step is not None:
+            raise typer.BadParameter("--episode and --step name a step of an episode in a file: add --from FILE.")
+        return None
+    if episode is None:
+        raise typer.BadParameter(f"--from needs --episode with an id, as openenv traces list {file} shows them.")
+    if url is not None:
+        raise typer.BadParameter("--from plays on at a server that is started here; leave out --url.")
+    with TraceFile(traces_at(file)) as traces:
+        record = traces.record(episode)
+    if (step or 0) >= len(record.entries):
+        raise typer.BadParameter(f"Episode {episode} has {len(record.entries) - 1} steps, and no step {step}.")
+    return _Start(record, step or 0)
+
+
+@contextmanager
+def _copied(start: _Start) -> Iterator[tuple[Path, str]]:
+    """Yield a file of traces with the episode alone, and the query of the page that plays on from there.
+
+    In the file that the episode is from, the server would record what is played, and remove what is old.
+    """
+    now = time.time()
+    episode = replace(start.record.episode, started_at=now, ended_at=now)
+    with TemporaryDirectory(prefix="openenv-") as folder:
+        path = Path(folder) / "traces.db"
+        with open_traces(path, create=True) as traces:
+            name = traces.add(episode, start.record.entries, start.record.conversations)
+        yield path, f"?episode={name}&step={start.step}"
+
+
+def _play_in_browser(
+    environment: str, url: str | None, console: Console, *, in_process: bool, traces: Path | None, page: str
+) -> None:
     """Open the page of a server, which is started here unless an address is given, and wait for Ctrl-C."""
-    server = _server(environment, url, console, in_process=in_process)
+    server = _server(environment, url, console, in_process=in_process, traces=traces)
     if isinstance(server, str):
-        _open_page(server, console)
+        _open_page(server, page, console)
         return
     try:
         with console.status("Starting the server"):
             address = server.launch()
-        _open_page(address, console)
+        _open_page(address, page, console)
         _say_token(server.token, console)
         console.print("Ctrl-C ends it.", style="dim")
         threading.Event().wait()
@@ -229,8 +302,8 @@ def _play_in_browser(environment: str, url: str | None, console: Console, *, in_
         server.shut_down()
 
 
-def _open_page(address: str, console: Console) -> None:
-    page = f"{address.rstrip('/')}/web/"
+def _open_page(address: str, page: str, console: Console) -> None:
+    page = f"{address.rstrip('/')}/web/{page}"
     console.print(f"The page is at {page}", soft_wrap=True)
     webbrowser.open(page)
 
@@ -252,15 +325,22 @@ def _client(environment: str, url: str | None, console: Console, *, in_process: 
     return GenericEnvClient(provider=server, **(IN_PROCESS_OPTIONS if in_process else {}))
 
 
-def _server(environment: str, url: str | None, console: Console, *, in_process: bool) -> str | RuntimeProvider:
+def _server(
+    environment: str, url: str | None, console: Console, *, in_process: bool, traces: Path | None = None
+) -> str | RuntimeProvider:
     """Return the address of a server or what starts one, and say what is played, where a manifest says so."""
     if url is not None or is_url(environment):
         if in_process:
             raise typer.BadParameter("--in-process runs the environment here; leave out the server's address.")
+        if traces is not None:
+            raise typer.BadParameter("--from plays on at a server that is started here; name an environment.")
         return url or environment
     if not is_adapted(environment):
         package = find_environment(environment)
         if package.description:
             console.print(f"[bold]{escape(package.name)}[/]  {escape(package.description)}")
         environment = package.target
-    return in_process_provider(environment) if in_process else LocalProcessProvider(environment)
+    if in_process:
+        return in_process_provider(environment, traces=traces)
+    variables = {} if traces is None else {SETTINGS["traces"].variable: str(traces)}
+    return LocalProcessProvider(environment, env_vars=variables)

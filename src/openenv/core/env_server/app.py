@@ -268,7 +268,7 @@ class HTTPEnvServer:
             routes += static_view_routes({self.env_name: renderer}.get)
         if traces is not None:
             # What reads traces builds on the server, so that it is imported by name where it is needed.
-            routes += import_module("openenv.viewer.routes").trace_routes(traces)
+            routes += import_module("openenv.viewer.routes").trace_routes(traces, self.env_name)
         app.router.routes += routes
         self._last += routes
 

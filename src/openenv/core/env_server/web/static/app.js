@@ -6,6 +6,7 @@ import { html, render, useEffect, useReducer, useState } from "./html.js";
 
 // Each is loaded when it is shown.
 const VIEWS = {
+  api: () => import("./http-api.js").then(({ HttpApi }) => HttpApi),
   compare: () => import("./compare.js").then(({ Compare }) => Compare),
   live: () => import("./live.js").then(({ Live }) => Live),
   play: () => import("./play.js").then(({ Play }) => Play),
@@ -63,6 +64,7 @@ function View({ config, fork, onPlay, onLoadError }) {
 
 /** The view that the address names, as far as the server has it; null where there is nothing to do. */
 function viewOf(config) {
+  if (config.name !== null && isAt("api")) return "api";
   if (config.compare?.length) return isAt("traces") ? "traces" : "compare";
   if (config.live && isAt("live")) return "live";
   if (config.run && !isAt("traces")) return "run";
@@ -98,7 +100,7 @@ function Header({ config }) {
     <a class="brand" href="../">OpenEnv</a>
     ${name && html`<span class="environment">${name}</span>`}
     <nav aria-label="Pages">
-      ${config?.play && html`<a href="./" aria-current=${current(!isAt("live") && !isAt("traces"))}>Play</a>`}
+      ${config?.play && html`<a href="./" aria-current=${current(!["live", "traces", "api"].some(isAt))}>Play</a>`}
       ${config?.beside && html`<a href="../../web/compare">Comparison</a>`}
       ${config?.compare?.length > 0 && html`<a href="compare" aria-current=${current(!isAt("traces"))}>Comparison</a>`}
       ${config?.live && html`<a href="live" aria-current=${current(isAt("live"))}>Live</a>`}
@@ -106,7 +108,7 @@ function Header({ config }) {
       ${config?.results && html`<a href="results" aria-current=${current(!isAt("traces"))}>Results</a>`}
       ${config?.traces && html`<a href="traces" aria-current=${current(isAt("traces"))}>Traces</a>`}
       ${config?.custom && html`<a href="custom/">${config.custom}</a>`}
-      ${name && html`<a href="../docs">API</a>`}
+      ${name && html`<a href="api" aria-current=${current(isAt("api"))}>API</a>`}
     </nav>
     <button type="button" class="quiet" onClick=${() => setTheme(THEMES[theme])} aria-label=${`Colours: ${theme}`} title=${`Colours: ${theme}`}>
       <span aria-hidden="true">${{ auto: "◐", light: "☀", dark: "☾" }[theme]}</span></button>
