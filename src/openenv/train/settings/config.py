@@ -149,7 +149,7 @@ class TrainConfig(BaseModel):
     sft: int | str | None = Field(
         default=None,
         description="episodes of the scripted player to learn from first, or a folder of collected ones, or a file or "
-        "database of traces; the password of a database is not among the settings",
+        "database of traces, or a .jsonl exported of them; the password of a database is not among the settings",
     )
     sft_min_reward: float | None = Field(
         default=None, description="reward that an episode must have to be learned from; default: any"
