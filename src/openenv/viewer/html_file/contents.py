@@ -7,8 +7,8 @@ from typing import Any, get_args
 from urllib.parse import quote
 
 from openenv.core.exceptions import ConfigurationError
+from openenv.records.episodes import Order
 from openenv.viewer.answers import json_of
-from openenv.viewer.episodes.folder import Order
 from openenv.viewer.html_file.answers import Answers, key_of
 
 _EPISODES, _STEPS, _TASKS = "episodes", "steps of episodes", "tasks"
