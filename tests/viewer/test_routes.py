@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 from starlette.testclient import TestClient
 from tests.support.environments.common import Add, CounterEnvironment, Total
+from tests.support.servers import eventually
 from tests.support.trace_files import BEGAN, entries, episode, new_file
 
 from openenv.core.env_server.app import create_fastapi_app
@@ -277,3 +278,72 @@ def test_a_row_that_can_not_be_shown_spoils_no_list(tmp_path: Path) -> None:
 )
 def test_a_number_that_no_table_holds_is_an_invalid_query(http: TestClient, query: str) -> None:
     assert http.get(f"{TRACES}/{query}").status_code == 422
+
+
+@pytest.fixture
+def labelled(tmp_path: Path) -> TestClient:
+    with new_file(tmp_path / "traces.db") as traces:
+        for number in (1, 2):
+            traces.add(episode(number, 3), entries(3))
+    # A browser of this machine, as far as the server can tell.
+    return TestClient(viewer_app(tmp_path / "traces.db"), base_url="http://127.0.0.1", client=("127.0.0.1", 50_000))
+
+
+def test_an_episode_is_given_a_label_and_a_note(labelled: TestClient) -> None:
+    given = labelled.post(f"{BASE}/1-1/label", json={"label": " good ", "note": ""}).json()
+    assert (given["label"], given["note"]) == ("good", None)
+    assert ids(labelled, label="good") == ["1-1"]
+    assert labelled.get(f"{TRACES}/labels").json() == ["good"]
+    assert labelled.get(f"{TRACES}/export/messages", params={"label": "good"}).text.count("\n") == 1
+    assert labelled.get(f"{BASE}/1-1").json()["episode"]["label"] == "good"
+    labelled.post(f"{BASE}/1-1/label", json={"label": None, "note": None})
+    assert ids(labelled, label="good") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "status"),
+    [
+        ("1-1", b"", 422),
+        ("1-1", b'{"label": "good"}', 422),
+        ("1-1", b'{"label": 1, "note": null}', 422),
+        ("1-1", b'{"label": null, "note": null, "reward": 1}', 422),
+        ("1-1", json.dumps({"label": "x" * 61, "note": None}).encode(), 422),
+        ("1-1", json.dumps({"label": "good", "note": "x" * 10_001}).encode(), 422),
+        ("1-1", b'{"label": "\\ud800", "note": null}', 422),
+        ("1-1", json.dumps({"label": "good", "note": "x" * 200_000}).encode(), 413),
+        ("9-9", b'{"label": "good", "note": null}', 404),
+    ],
+)
+def test_a_label_that_is_none_is_refused(labelled: TestClient, name: str, body: bytes, status: int) -> None:
+    assert labelled.post(f"{BASE}/{name}/label", content=body).status_code == status
+    assert labelled.get(f"{TRACES}/labels").json() == []
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "http://elsewhere.test"},
+        {"Origin": "null"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"X-Forwarded-For": "203.0.113.9"},
+    ],
+)
+def test_a_page_of_another_site_and_another_machine_write_no_label(
+    labelled: TestClient, headers: dict[str, str]
+) -> None:
+    form = {"Content-Type": "text/plain", **headers}
+    refused = labelled.post(f"{BASE}/1-1/label", content=b'{"label": "good", "note": null}', headers=form)
+    assert refused.status_code in (401, 403)
+    assert labelled.get(f"{TRACES}/labels").json() == []
+
+
+def test_a_label_of_an_episode_that_goes_on_stays(tmp_path: Path) -> None:
+    path = tmp_path / "traces.db"
+    with TestClient(create_fastapi_app(CounterEnvironment, Add, Total, traces=str(path))) as http:
+        http.post("/reset", json={})
+        eventually(lambda: path.exists() and ids(http) != [], "the episode is on record")
+        (name,) = ids(http)
+        assert http.post(f"{BASE}/{name}/label", json={"label": "odd", "note": None}).status_code == 200
+        http.post("/step", json={"action": {"amount": 1}})
+        eventually(lambda: http.get(f"{BASE}/{name}").json()["episode"]["steps"] == 1, "the step is on record")
+        assert ids(http, label="odd") == [name]

@@ -41,6 +41,7 @@ Session = Annotated[str | None, typer.Option(help="Beginning of the session's na
 OfTransport = Annotated[str | None, typer.Option("--transport", help="Transport: v1, legacy, http, mcp, ors.")]
 OfModel = Annotated[str | None, typer.Option("--model", help="Model or player.")]
 OfToken = Annotated[str | None, typer.Option("--token-name", help="Name of its client's token, of --tokens.")]
+OfLabel = Annotated[str | None, typer.Option("--label", help="What a person calls it: good, bad or another word.")]
 OfVersion = Annotated[str | None, typer.Option("--version", help="Version of the environment.")]
 OfRun = Annotated[int | None, typer.Option("--run", min=0, help="Run of the server: what ids begin with.")]
 Component = Annotated[

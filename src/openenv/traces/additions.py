@@ -200,4 +200,6 @@ def _row_of(number: int, episode: Episode) -> EpisodeRow:
         ended_at=episode.ended_at,
         error=episode.error,
         token_name=episode.token_name,
+        label=episode.label,
+        note=episode.note,
     )

@@ -22,6 +22,11 @@ UNREADABLE = "unreadable"
 EVALUATION_ID = "evaluation-"
 """Beginning of the ``episode_id`` of each episode in which a training evaluates its model, or a player beside it."""
 
+GOOD, BAD = "good", "bad"
+"""Labels of episodes by which pairs of episodes are made, of which one is preferred."""
+
+MOST_LABEL, MOST_NOTE = 60, 10_000
+"""Most characters of a label and of a note."""
 SCRIPTED_PLAYER = "scripted player"
 """Model of the conversations of an environment's scripted player."""
 
@@ -95,6 +100,8 @@ class Episode:
         parent: Id of the episode that this one continues, as a fork.
         token_name: Name of the token that its client showed, of those in the server's ``--tokens``; ``None`` for a
             client without a named token.
+        label: What a person calls it: ``good``, ``bad`` or another word; ``None`` without a label.
+        note: What a person says of it; ``None`` without a note.
         component: Total of the component that the filter names; ``None`` without such a filter.
     """
 
@@ -117,6 +124,8 @@ class Episode:
     error: str | None
     parent: str | None
     token_name: str | None = None
+    label: Annotated[str, Field(min_length=1, max_length=MOST_LABEL)] | None = None
+    note: Annotated[str, Field(min_length=1, max_length=MOST_NOTE)] | None = None
     component: float | None = None
 
     @property
@@ -359,6 +368,7 @@ class Filter:
         run: Number of the run that recorded it, as in ``TraceFile.groups``.
         model: Name of the model or player in the episode's conversation.
         token_name: Name of the token that its client showed.
+        label: What a person calls it, as in `Episode.label`.
         component: Name of a component of the rewards: only episodes that have it, and its total is then what the next
             two, the orders ``best`` and ``worst``, and the rewards of groups are about, instead of the rewards' sum.
         min_reward: Lowest sum of rewards.
@@ -384,6 +394,7 @@ class Filter:
     run: Count | None = None
     model: str | None = None
     token_name: str | None = None
+    label: str | None = None
     component: str | None = None
     min_reward: float | None = None
     max_reward: float | None = None

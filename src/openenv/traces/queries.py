@@ -58,6 +58,7 @@ _CONDITIONS = {
     "model": "EXISTS (SELECT 1 FROM conversation WHERE conversation.episode_id = episode.episode_id "
     "AND conversation.model = :model)",
     "token_name": "token_name = :token_name",
+    "label": "label = :label",
     "component": "TRUE",  # others have no row of the table that is joined
     "min_reward": "{reward} >= :min_reward",
     "max_reward": "{reward} <= :max_reward",
@@ -92,6 +93,7 @@ _GROUPED = {
     "task_seed": "CASE WHEN task_index IS NULL THEN seed END",
     "ending": _HOW,
     "error": "error",
+    "label": "label",
     "run": "episode.number >> 32",
     "model": "(SELECT model FROM conversation WHERE conversation.episode_id = episode.episode_id LIMIT 1)",
 }
@@ -130,6 +132,9 @@ ENVIRONMENTS = _names_in("environment")
 
 TOKEN_NAMES = _names_in("token_name")
 """SQL for the names of the tokens."""
+
+LABELS = _names_in("label")
+"""SQL for the labels."""
 
 # What episodes are listed by, the largest first; of equal ones, the newest first.
 _BEGUN = ("episode.started_at", "episode.number")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +23,7 @@ from openenv.core.env_server.traces.store import (
     number_of,
     prune,
     remove,
+    write_label,
 )
 from openenv.core.exceptions import ConfigurationError, IncompleteTraceError
 from openenv.core.schema.generator import faults_text
@@ -45,7 +47,17 @@ from openenv.traces.episodes import (
     Order,
     Score,
 )
-from openenv.traces.queries import COMPONENTS, ENVIRONMENTS, FLAG_VALUES, FLAGS, MODELS, TOKEN_NAMES, Query, flags_of
+from openenv.traces.queries import (
+    COMPONENTS,
+    ENVIRONMENTS,
+    FLAG_VALUES,
+    FLAGS,
+    LABELS,
+    MODELS,
+    TOKEN_NAMES,
+    Query,
+    flags_of,
+)
 
 _Value = TypeVar("_Value")
 
@@ -55,7 +67,7 @@ _EACH_EPISODE_S = 0.2
 _NOTHING: dict[str, Any] = {
     **dict.fromkeys(("id", "environment", "session", "transport", "ending"), ""),
     **dict.fromkeys(("version", "ended_at", "episode_id", "seed", "split", "index", "reward", "error", "parent")),
-    **dict.fromkeys(("token_name", "component")),
+    **dict.fromkeys(("token_name", "label", "note", "component")),
     "started_at": 0.0,
     "steps": 0,
 }
@@ -187,8 +199,8 @@ class TraceFile:
 
         Args:
             by: Names of what they are grouped by: ``environment``, ``version``, ``transport``, ``split``, ``index``,
-                ``seed``, ``task_seed`` (the seed, where the task has no index), ``ending``, ``error``, ``model``, or
-                ``run``, a number for each time a server was started.
+                ``seed``, ``task_seed`` (the seed, where the task has no index), ``ending``, ``error``, ``model``,
+                ``label``, or ``run``, a number for each time a server was started.
             where: Filter; by default all.
             limit: Maximum number.
 
@@ -267,6 +279,14 @@ class TraceFile:
             ConfigurationError: The file is damaged or locked.
         """
         return self._names(TOKEN_NAMES)
+
+    def labels(self) -> list[str]:
+        """Return the labels that episodes have, without reading the episodes.
+
+        Raises:
+            ConfigurationError: The file is damaged or locked.
+        """
+        return self._names(LABELS)
 
     def entries(
         self, name: str, start: int = 0, stop: int | None = None, *, long_values: bool = True
@@ -405,6 +425,34 @@ class TraceFile:
         self.episode(name)
         with self._usable():
             write_score(self._connection, number_of(name) or 0, score)
+
+    def label(self, name: str, label: str | None, note: str | None = None) -> Episode:
+        """Give an episode a label and a note, which replace those that it has.
+
+        Args:
+            name: Id of the episode.
+            label: ``good``, ``bad`` or another word, of up to 60 characters; ``None`` for none.
+            note: A text of up to 10,000 characters; ``None`` for none.
+
+        Returns:
+            The episode with them.
+
+        Raises:
+            ConfigurationError: There is no such episode, the label or the note is too long or empty, or the file can't
+                be written.
+
+        Example::
+
+            traces.label("1-17", "good", "finds the shortest way")
+        """
+        episode = self.episode(name)
+        try:
+            labelled = EPISODE.validate_python(replace(episode, label=label, note=note))
+        except ValidationError as error:
+            raise ConfigurationError(faults_text(error.errors(include_url=False, include_context=False))) from error
+        with self._usable():
+            write_label(self._connection, self._number_of(name), label, note)
+        return labelled
 
     def prune(self, *, before: float | None = None, max_bytes: float | None = None) -> int:
         """Remove the oldest episodes, but for those that run now.

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -18,12 +18,15 @@ from starlette.routing import BaseRoute, Route
 
 from openenv.auto.names import environment_key
 from openenv.core.env_server.traces.store import database_at
+from openenv.core.env_server.web.views import read_body
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.wire.results import component_totals
 from openenv.traces.comparing import differences
 from openenv.traces.conversation import parts_of
 from openenv.traces.episodes import (
     FILTER,
+    MOST_LABEL,
+    MOST_NOTE,
     STEP,
     UNREADABLE,
     Conversation,
@@ -37,12 +40,18 @@ from openenv.traces.episodes import (
 from openenv.traces.formats.atif import trajectory_of
 from openenv.traces.formats.messages import row_of
 from openenv.traces.reading import TraceFile
-from openenv.viewer.answers import HEADERS, invalid_query, json_of, json_response, not_found
+from openenv.viewer.answers import HEADERS, answered, invalid_query, json_of, json_response, not_found
 from openenv.viewer.grid import grid_of
 
 BELOW = "/web/traces/"
 _MOST_ENTRIES = 500
+# Of the body that gives a label and a note, whose characters have up to four bytes, or twelve as JSON.
+_MOST_LABEL_BYTES = 128 * 1024
 _EXPORTS: dict[str, Callable[[EpisodeRecord], Any]] = {"messages": row_of, "atif": trajectory_of, "json": asdict}
+
+
+def _none_if_empty(text: str | None) -> str | None:
+    return text or None
 
 
 class _FilterQuery(BaseModel):
@@ -85,6 +94,15 @@ class _EntriesQuery(BaseModel):
     brief: bool = False
 
 
+class _Label(BaseModel):
+    """Body of a request that gives an episode a label and a note; empty texts are none."""
+
+    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
+
+    label: Annotated[Annotated[str, Field(max_length=MOST_LABEL)] | None, AfterValidator(_none_if_empty)]
+    note: Annotated[Annotated[str, Field(max_length=MOST_NOTE)] | None, AfterValidator(_none_if_empty)]
+
+
 def trace_routes(
     file: str | Path, environment: str | None = None, target_of: Callable[[str], str] | None = None
 ) -> list[BaseRoute]:
@@ -100,6 +118,7 @@ def trace_routes(
         "environments": _environments,
         "models": _models,
         "token-names": _token_names,
+        "labels": _labels,
         "components": _components,
         "count": _count,
         "grid": _grid,
@@ -114,7 +133,8 @@ def trace_routes(
         Route(BELOW + name, partial(_answered, file, answer), include_in_schema=False)
         for name, answer in answers.items()
     ]
-    return [*routes, Route(f"{BELOW}export/{{to}}", partial(_exported, file), include_in_schema=False)]
+    label = Route(BELOW + "episodes/{id}/label", partial(_labelled, file), methods=["POST"], include_in_schema=False)
+    return [*routes, label, Route(f"{BELOW}export/{{to}}", partial(_exported, file), include_in_schema=False)]
 
 
 async def _answered(path: str | Path, answer: Callable[[TraceFile, Request], Any], request: Request) -> Response:
@@ -125,6 +145,23 @@ async def _answered(path: str | Path, answer: Callable[[TraceFile, Request], Any
     except ConfigurationError as error:
         return not_found(error)
     return json_response(content)
+
+
+async def _labelled(path: str | Path, request: Request) -> Response:
+    """Give an episode the label and the note of the request's body; answer with the episode."""
+    body = await read_body(request, _MOST_LABEL_BYTES)
+    if body is None:
+        return json_response({"detail": f"Expected at most {_MOST_LABEL_BYTES} bytes."}, 413)
+    try:
+        wanted = _Label.model_validate_json(body)
+    except ValidationError as error:
+        return invalid_query(error)
+    return await answered(_label, path, request.path_params["id"], wanted)
+
+
+def _label(path: str | Path, name: str, wanted: _Label) -> Any:
+    with TraceFile(path) as traces:
+        return asdict(traces.label(name, wanted.label, wanted.note))
 
 
 async def _exported(path: str | Path, request: Request) -> Response:
@@ -164,6 +201,10 @@ def _models(traces: TraceFile, request: Request) -> Any:
     return traces.models()
 
 
+def _labels(traces: TraceFile, request: Request) -> Any:
+    return traces.labels()
+
+
 def _token_names(traces: TraceFile, request: Request) -> Any:
     return traces.token_names()
 
@@ -184,10 +225,15 @@ def _grid(traces: TraceFile, request: Request) -> Any:
 def _episodes(traces: TraceFile, request: Request) -> Any:
     query = _EpisodesQuery.model_validate(dict(request.query_params))
     found = list(traces.episodes(query.filter, query.limit, after=query.after, before=query.before, order=query.order))
-    flags = traces.flags([episode.id for episode in found])
+    return _flagged(traces, found)
+
+
+def _flagged(traces: TraceFile, episodes: Sequence[Episode]) -> list[dict[str, Any]]:
+    """Return episodes with what stands out about each."""
+    flags = traces.flags([episode.id for episode in episodes])
     return [
         {**asdict(episode), "flags": ["error"] if episode.ending == UNREADABLE else flags.get(episode.id, [])}
-        for episode in found
+        for episode in episodes
     ]
 
 
@@ -198,7 +244,7 @@ def _episode(ways_to_play: Callable[[Episode], dict[str, Any]], traces: TraceFil
     conversations = traces.conversations(name)
     entries = list(traces.entries(name, long_values=False)) if conversations else []
     return {
-        "episode": asdict(episode),
+        "episode": _flagged(traces, [episode])[0],
         **ways_to_play(episode),
         "scores": [asdict(score) for score in traces.scores(name)],
         "conversations": [_divided(conversation, entries) for conversation in conversations],

@@ -108,3 +108,20 @@ def test_episodes_of_another_environment_are_refused(sessions: Sessions, tmp_pat
     with pytest.raises(ConfigurationError, match=r"Expected episodes of catch in .*, found those of counter"):
         list(recorded_episodes(tmp_path / "other.db", "catch", form))
     assert [episode.reward for episode in recorded_episodes(tmp_path / "other.db", None, form)] == [1.0]
+
+
+def test_episodes_that_were_exported_are_examples_as_their_file_is(
+    sessions: Sessions, file: Path, played: list[Episode], tmp_path: Path
+) -> None:
+    with traces.open(file) as opened:
+        first = next(opened.episodes(traces.Filter(seed=str(SEEDS[0]))))
+        opened.label(first.id, "good")
+    exported = tmp_path / "good.jsonl"
+    assert traces.export(file, exported, "jsonl", traces.Filter(label="good")) == 1
+    form = TextForm(ActionText(sessions.action), "")
+    (found,) = recorded_episodes(exported, "catch", form)
+    assert (found.seed, found.turns) == (SEEDS[0], played[0].turns)
+    with pytest.raises(ConfigurationError, match=r"Expected episodes of wordle in .*good\.jsonl, found those of catch"):
+        list(recorded_episodes(exported, "wordle", form))
+    config = TrainConfig(environment="catch", sft=str(exported))
+    assert len(find_examples(config, sessions, make_policy(config, sessions))) == 1

@@ -30,6 +30,7 @@ from openenv.cli.trace_filters import (
     MinReward,
     OfEnvironment,
     OfFlag,
+    OfLabel,
     OfModel,
     OfRun,
     OfToken,
@@ -75,6 +76,9 @@ LeaveOut = Annotated[
 WithSignal = Annotated[bool, typer.Option("--with-signal", help="Only tasks with different rewards.")]
 MaxSizeMb = Annotated[float | None, typer.Option(min=0, help="Remove the oldest until the contents are no larger.")]
 
+GivenLabel = Annotated[str | None, typer.Argument(metavar="[LABEL]", help="good, bad or another word.")]
+Note = Annotated[str | None, typer.Option(help="What there is to say of it.")]
+
 _LONGEST_SHOWN = 300
 # Episodes whose flags are read together.
 _PAGE = 100
@@ -94,6 +98,7 @@ def list_episodes(
     run: OfRun = None,
     model: OfModel = None,
     token_name: OfToken = None,
+    label: OfLabel = None,
     component: Component = None,
     min_reward: MinReward = None,
     max_reward: MaxReward = None,
@@ -120,6 +125,7 @@ def list_episodes(
         run=run,
         model=model,
         token_name=token_name,
+        label=label,
         component=component,
         min_reward=min_reward,
         max_reward=max_reward,
@@ -166,6 +172,13 @@ def show(file: File, episode: Id, pictures: Pictures = None, as_json: AsJson = F
                 typer.echo(line)
             if draws:
                 _draw_pictures(entry, console)
+
+
+@app.command()
+def label(file: File, episode: Id, label: GivenLabel = None, note: Note = None) -> None:
+    """Give an episode a label and a note, and remove those that it had."""
+    with TraceFile(file) as traces:
+        traces.label(episode, label, note)
 
 
 @app.command()
@@ -275,6 +288,7 @@ def _line(episode: Episode, flags: Sequence[Flag]) -> str:
     task = _task_of(episode)
     notes = ["evaluation"] if episode.is_evaluation else []
     notes += [] if episode.token_name is None else [f"token {episode.token_name}"]
+    notes += [] if episode.label is None else [f"label {_printable(episode.label)}"]
     notes += [episode.error or flag if flag == "error" else flag.replace("_", " ") for flag in flags]
     return (
         f"{episode.id:<12} {_clock(episode.started_at)} {episode.environment:<20} {task:<20} "

@@ -14,6 +14,7 @@ from openenv.cli.trace_filters import (
     MaxReward,
     MinReward,
     OfEnvironment,
+    OfLabel,
     OfModel,
     Since,
     Split,
@@ -51,6 +52,7 @@ def export(
     env: OfEnvironment = None,
     split: Split = None,
     model: OfModel = None,
+    label: OfLabel = None,
     min_reward: MinReward = None,
     max_reward: MaxReward = None,
     since: Since = None,
@@ -65,6 +67,7 @@ def export(
         environment=env,
         split=split,
         model=model,
+        label=label,
         min_reward=min_reward,
         max_reward=max_reward,
         since=time_of(since, "--since"),
@@ -74,7 +77,7 @@ def export(
         evaluation=evaluations,
     )
     count = export_episodes(file, output, to, where, limit=limit or None)
-    typer.echo(f"Exported {count} episodes to {output}.")
+    typer.echo(f"Exported {count} {'pairs' if to == 'preferences' else 'episodes'} to {output}.")
 
 
 def import_(file: File, source: Source) -> None:

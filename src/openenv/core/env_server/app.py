@@ -272,6 +272,7 @@ class HTTPEnvServer:
         if traces is not None:
             # What reads traces builds on the server, so that it is imported by name where it is needed.
             routes += import_module("openenv.viewer.routes").trace_routes(traces, self.env_name)
+            routes += import_module("openenv.viewer.html_file.routes").html_file_routes(routes)
         app.router.routes += routes
         self._last += routes
 

@@ -160,7 +160,7 @@ class TrainConfig(BaseModel):
     sft: Annotated[int | str | None, Option(metavar="N|FOLDER|FILE|postgresql://...", heading="Warm-up")] = Field(
         default=None,
         description="episodes to learn from first: a number of the scripted player's, a folder of collected ones, or a "
-        "file or database of traces, without its password",
+        "file or database of traces, without its password, or a .jsonl exported of them",
     )
     sft_min_reward: Annotated[float | None, Option(("--min-reward",), heading="Warm-up")] = Field(
         default=None, description="lowest reward of an episode to learn from; default: any"

@@ -156,6 +156,8 @@ class TestRoles:
             ("POST", "/web/view", None),
             ("GET", "/1/web/traces/episodes/5", Role.WATCH),
             ("GET", "/web/run/curves", Role.WATCH),
+            ("GET", "/web/html", Role.WATCH),
+            ("POST", "/web/traces/episodes/1-1/label", Role.OPERATE),
             ("DELETE", "/web/traces/episodes/5", Role.OPERATE),
             ("POST", "/metrics", Role.OPERATE),
             ("POST", "/", Role.PLAY),

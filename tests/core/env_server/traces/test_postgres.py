@@ -22,7 +22,7 @@ from openenv.traces import Conversation
 
 # Takes from tables of version 4 what those of versions 2 and 3 lack.
 VERSION_3 = """
-ALTER TABLE episode DROP COLUMN token_name;
+ALTER TABLE episode DROP COLUMN token_name, DROP COLUMN label, DROP COLUMN note;
 DROP TABLE component;
 DROP INDEX conversation_model;
 ALTER TABLE conversation DROP COLUMN rollout_group, DROP COLUMN reward, DROP COLUMN cut_by;

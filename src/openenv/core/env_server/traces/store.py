@@ -47,6 +47,8 @@ class EpisodeRow:
     ended_at: float | None = None
     error: str | None = None
     token_name: str | None = None
+    label: str | None = None
+    note: str | None = None
     components: dict[str, float] = field(default_factory=dict)
 
     def copy(self) -> "EpisodeRow":
@@ -213,6 +215,11 @@ def write_parts(connection: TraceConnection, run: Run, parts: Sequence[EncodedPa
         connection.executemany(_WRITE_BLOB_USE, uses)
 
 
+def write_label(connection: TraceConnection, number: int, label: str | None, note: str | None) -> None:
+    """Write what a person calls an episode, and says of it; ``None`` for nothing."""
+    connection.execute("UPDATE episode SET label = ?, note = ? WHERE number = ?", (label, note, number))
+
+
 def remove(connection: TraceConnection, numbers: Iterable[int]) -> int:
     """Remove episodes by their numbers; return how many there were."""
     keys = [(number,) for number in numbers]
@@ -318,6 +325,8 @@ def _values(run: int, row: EpisodeRow) -> tuple[object, ...]:
         row.ended_at,
         _text(row.error),
         row.token_name,
+        row.label,
+        row.note,
     )
 
 

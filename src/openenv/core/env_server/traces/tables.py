@@ -91,6 +91,9 @@ CREATE INDEX conversation_episode_id ON conversation (episode_id);
     4: """
 ALTER TABLE episode ADD COLUMN token_name TEXT;  -- name of the token that its client showed
 CREATE INDEX episode_token_name ON episode (token_name, started_at) WHERE token_name IS NOT NULL;
+ALTER TABLE episode ADD COLUMN label TEXT;  -- what a person calls it, such as good or bad
+ALTER TABLE episode ADD COLUMN note TEXT;  -- what a person says of it
+CREATE INDEX episode_label ON episode (label, started_at) WHERE label IS NOT NULL;
 CREATE TABLE component (
     episode INTEGER NOT NULL,
     name TEXT NOT NULL,                 -- name of a component of the rewards

@@ -49,6 +49,7 @@ _FILES = (
     "results.js",
     "rollout.js",
     "run.js",
+    "saved.js",
     "schema.js",
     "snippets.js",
     "style.css",
@@ -58,6 +59,7 @@ _FILES = (
     "traces/episodes.js",
     "traces/filters.js",
     "traces/grid.js",
+    "traces/label.js",
     "traces/list.js",
     "traces/neighbours.js",
     "traces/save.js",
@@ -138,6 +140,11 @@ def view_routes() -> list[BaseRoute]:
     page = Route(PAGE, _redirect, include_in_schema=False)
     views = [Route(f"{PAGE}/{view}", _page, include_in_schema=False) for view in VIEWS]
     return [page, *views, Route(f"{PAGE}/static/{{name:path}}", _static, include_in_schema=False)]
+
+
+def static_text(name: str) -> str:
+    """Return the text of a file that the page loads, or of ``index.html``."""
+    return _content(name).plain.decode()
 
 
 class _Config:

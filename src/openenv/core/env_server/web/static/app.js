@@ -2,6 +2,8 @@
 import { About } from "./about.js";
 import { getJson, setToken, UNAUTHORIZED } from "./api.js";
 import { offerViews } from "./view.js";
+import { here, SAVED } from "./saved.js";
+import { Save } from "./traces/save.js";
 import { html, render, useEffect, useReducer, useState } from "./html.js";
 
 // Each is loaded when it is shown.
@@ -14,6 +16,8 @@ const VIEWS = {
   run: () => import("./run.js").then(({ Run }) => Run),
   traces: () => import("./traces/view.js").then(({ Traces }) => Traces),
 };
+// Views that can be saved as one file.
+const SAVABLE = ["compare", "results", "run", "traces"];
 const THEMES = { auto: "light", light: "dark", dark: "auto" };
 const THEME_KEY = "openenv.theme";
 
@@ -48,6 +52,7 @@ function App() {
   };
   return html`
     <${Header} config=${config} />
+    ${SAVED !== null && html`<${SavedNote} ...${SAVED} />`}
     ${error?.status === UNAUTHORIZED ? html`<${TokenForm} error=${error} onToken=${retry} />` : error ? html`<${Failure} error=${error} />` : null}
     ${config !== null && error === null && html`<${View} config=${config} fork=${fork} onPlay=${onPlay} onLoadError=${onLoadError} />`}`;
 }
@@ -74,7 +79,7 @@ function viewOf(config) {
 }
 
 function isAt(view) {
-  return location.pathname.endsWith(`/${view}`);
+  return here().pathname.endsWith(`/${view}`);
 }
 
 /** What a server in production mode shows: what it is, and nothing to do. */
@@ -110,9 +115,21 @@ function Header({ config }) {
       ${config?.custom && html`<a href="custom/">${config.custom}</a>`}
       ${name && html`<a href="api" aria-current=${current(isAt("api"))}>API</a>`}
     </nav>
+    ${SAVED === null && config !== null && SAVABLE.includes(viewOf(config)) && html`<${Save} path=${savedPath} name=${`openenv-${viewOf(config)}.html`}>Save as HTML</${Save}>`}
     <button type="button" class="quiet" onClick=${() => setTheme(THEMES[theme])} aria-label=${`Colours: ${theme}`} title=${`Colours: ${theme}`}>
       <span aria-hidden="true">${{ auto: "◐", light: "☀", dark: "☾" }[theme]}</span></button>
   </header>`;
+}
+
+/** The path that answers with one file of what is shown. */
+function savedPath() {
+  const { pathname, search } = here();
+  return `web/html?${new URLSearchParams({ page: pathname.split("/").pop() + search })}`;
+}
+
+/** When a file was saved, and what it lacks. */
+function SavedNote({ made_at: at, left_out: lacks }) {
+  return html`<aside class="banner note" aria-label="About this file" data-testid="saved">Saved on ${new Date(1000 * at).toLocaleString()}.${lacks.length > 0 && ` Left out for its size: ${lacks.join(", ")}.`}</aside>`;
 }
 
 function current(isShown) {

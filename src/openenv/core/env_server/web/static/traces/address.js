@@ -1,9 +1,11 @@
 // What the address says of the view: the list or the grid, its filter, the order of the list, and the episodes that are shown.
 
+import { here } from "../saved.js";
+
 export const MOST_BESIDE = 4;
 const NUMBER = /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d{1,3})?$/i;
 // What a filter has: conditions with a field, and those that come with a link, as from a cell of the grid, by their names.
-export const TYPED = ["text", "environment", "ending", "model", "token_name", "component", "min_reward", "max_reward", "seed", "evaluation", "flag", "since", "until"];
+export const TYPED = ["text", "environment", "ending", "model", "token_name", "label", "component", "min_reward", "max_reward", "seed", "evaluation", "flag", "since", "until"];
 export const LINKED = { split: "split", index: "task", version: "version", run: "run" };
 // Orders of the list, with what the page calls them.
 export const ORDERS = { newest: "newest first", oldest: "oldest first", best: "highest reward first", worst: "lowest reward first", longest: "most steps first", shortest: "fewest steps first" };
@@ -29,7 +31,7 @@ export function placeOf({ search }) {
 /** The address of a place in the page. */
 export function addressOf({ view, by, order, ids: [episode, ...others], filter }) {
   const query = { view: view === "list" ? "" : view, by, order, episode, with: others.join(), ...filter };
-  return `${location.pathname}?${queryOf(query)}`;
+  return `${here().pathname}?${queryOf(query)}`;
 }
 
 /** A query of what is given; a number that is being typed, such as "-", is left out until it is one. */

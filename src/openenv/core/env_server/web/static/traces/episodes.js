@@ -2,11 +2,13 @@
 import { getPatiently } from "../api.js";
 import { Entry, keyedStep, Messages, StepRow } from "../entry.js";
 import { html, useEffect, useMemo, useReducer, useRef, useState } from "../html.js";
+import { here, moveTo } from "../saved.js";
 import { number, taskOf, tone } from "../turns.js";
 import { Windowed } from "../windowed.js";
 import { addressOf } from "./address.js";
 import { Beside } from "./beside.js";
 import { Curve } from "./curve.js";
+import { Label } from "./label.js";
 import { Neighbours } from "./neighbours.js";
 import { differencePath, episodePath, labelOf, Source } from "./source.js";
 import { Thread } from "./thread.js";
@@ -18,7 +20,7 @@ export function Episodes({ config, place, go, schema, onLoadError, onProblem }) 
   const [facts, setFacts] = useState(null);
   const [rewards, setRewards] = useState([]);
   const [differences, setDifferences] = useState(null);
-  const [at, setAt] = useState(() => Number(location.hash.replace("#step-", "")) || 0);
+  const [at, setAt] = useState(() => Number(here().hash.replace("#step-", "")) || 0);
   const latest = useRef(at); // keys come faster than the page is drawn
   const sources = useMemo(() => ids.map((id) => new Source(id, changed, onProblem)), []);
   useEffect(() => {
@@ -37,7 +39,7 @@ export function Episodes({ config, place, go, schema, onLoadError, onProblem }) 
   const isAlone = ids.length === 1;
   const jump = (to) => {
     const bounded = Math.max(0, Math.min(to, count - 1));
-    history.replaceState(null, "", `${location.search}#step-${bounded}`);
+    moveTo(`${here().pathname}${here().search}#step-${bounded}`, true);
     latest.current = bounded;
     setAt(bounded);
   };
@@ -100,6 +102,7 @@ function Panel({ id, label, fact, column, isAlone, components, source, count, at
   return html`<section class="panel stage" aria-label=${`Episode ${label}`}>
     <header class="stage-head"><div>${!isAlone && html`<span class="swatch" data-line=${column}></span>`}<strong>${label}</strong> <span class="of">${[episode.environment, taskOf(episode), conversations[which]?.model, episode.transport, episode.ending].filter(Boolean).join(" · ")}</span></div>
       <dl class="scores"><div><dt>Steps</dt><dd>${episode.steps}</dd></div><div><dt>Reward</dt><dd class=${tone(episode.reward)} data-testid="sum">${episode.reward === null ? "none" : number(episode.reward)}</dd></div></dl></header>
+    <${Label} id=${id} episode=${episode} />
     ${isAlone
       ? html`<${Thread} count=${Math.max(count, parts.length)} at=${at} label="Conversation" onRange=${(numbers) => source.want(numbers).catch(onLoadError)} onScrolled=${jump} turn=${turn} />`
       : html`<div class="thread">${turn(at)}</div>`}

@@ -15,11 +15,13 @@ export function Filters({ place, go }) {
   const [environments, setEnvironments] = useState([]);
   const [models, setModels] = useState([]);
   const [tokens, setTokens] = useState([]);
+  const [labels, setLabels] = useState([]);
   const [components, setComponents] = useState([]);
   useEffect(() => {
     getJson("web/traces/environments").then(setEnvironments, () => {}); // the list says what is wrong
     getJson("web/traces/models").then(setModels, () => {});
     getJson("web/traces/token-names").then(setTokens, () => {});
+    getJson("web/traces/labels").then(setLabels, () => {});
     getJson("web/traces/components").then(setComponents, () => {});
   }, []);
   const { filter } = place;
@@ -30,6 +32,7 @@ export function Filters({ place, go }) {
     <div class="input wide"><label for="text">Search</label><input id="text" type="search" placeholder="text of requests, answers and messages" value=${filter.text ?? ""} onInput=${set("text")} /></div>
     <div class="input"><label for="environment">Environment</label><${Options} id="environment" names=${withChosen(environments, filter.environment)} value=${filter.environment} onChange=${set("environment")} /></div>
     <div class="input"><label for="model">Model or player</label><${Options} id="model" names=${withChosen(models, filter.model)} value=${filter.model} onChange=${set("model")} /></div>
+    ${(labels.length > 0 || filter.label) && html`<div class="input"><label for="label">Label</label><${Options} id="label" names=${withChosen(labels, filter.label)} value=${filter.label} onChange=${set("label")} /></div>`}
     ${(tokens.length > 0 || filter.token_name) && html`<div class="input"><label for="token_name">Token</label><${Options} id="token_name" names=${withChosen(tokens, filter.token_name)} value=${filter.token_name} onChange=${set("token_name")} /></div>`}
     <div class="input"><label for="ending">Ending</label><${Options} id="ending" names=${ENDINGS} value=${filter.ending} onChange=${set("ending")} /></div>
     <div class="input"><label for="flag">Flag</label><${Options} id="flag" names=${Object.keys(FLAGS)} texts=${FLAG_LABELS} value=${filter.flag} onChange=${set("flag")} /></div>

@@ -5,6 +5,7 @@ import { number, taskOf, tone, when } from "../turns.js";
 import { Windowed } from "../windowed.js";
 import { addressOf, FLAGS, MOST_BESIDE, ORDERS, queryOf } from "./address.js";
 import { Filters, Views } from "./filters.js";
+import { LabelChip } from "./label.js";
 import { Save } from "./save.js";
 
 const PAGE = 100;
@@ -76,7 +77,7 @@ function EpisodeRow({ episode, picked, toggle, place, go }) {
     <a href=${addressOf({ ...place, ids: [episode.id] })} onClick=${open}>${episode.id}</a>
     <span>${episode.environment}</span><span class="clip">${taskOf(episode)}</span><span>${episode.started_at > 0 ? when(episode.started_at) : ""}</span>
     <span class="figure">${episode.steps}</span><span class="figure ${tone(reward)}">${reward === null ? "" : number(reward)}</span>
-    <span>${episode.ending}</span><span class="clip">${flagsOf(episode).map(({ text, title, bad }) => html`<span class=${bad ? "chip bad" : "chip"} title=${title}>${text}</span>`)}</span></li>`;
+    <span>${episode.ending}</span><span class="clip"><${LabelChip} ...${episode} />${flagsOf(episode).map(({ text, title, bad }) => html`<span class=${bad ? "chip bad" : "chip"} title=${title}>${text}</span>`)}</span></li>`;
 }
 
 /** What stands out about an episode, and the token of its client. */
