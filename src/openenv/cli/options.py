@@ -10,6 +10,7 @@ from openenv.core.env_server.logs import LogLevel, LogSettings
 from openenv.core.env_server.settings import check_field_path
 from openenv.core.exceptions import ConfigurationError
 
+PLAYED_TEXT = "Name, folder or file of an environment, PREFIX:ID, a URL, a Space, or docker:IMAGE."
 FormName = Literal["tools", "text"]
 LogLevelName = LogLevel
 LOG_LEVEL, LOG_FORMAT = map(LogSettings.variable, ("level", "format"))
@@ -110,9 +111,7 @@ TrustRemoteCode = Annotated[
 Private = Annotated[bool, typer.Option("--private", help="For you and your organization only.")]
 
 # What is played, by whom and how.
-PlayedEnvironment = Annotated[
-    str, environment_argument("Name, folder or file of an environment, PREFIX:ID, or a server's URL.")
-]
+PlayedEnvironment = Annotated[str, environment_argument(PLAYED_TEXT)]
 ResetParameters = Annotated[
     list[str] | None,
     typer.Option("--reset", metavar="NAME=VALUE", help="A parameter of each reset, as in difficulty=hard; repeatable."),

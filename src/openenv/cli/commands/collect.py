@@ -33,6 +33,7 @@ from openenv.cli.options import (
     temperature_option,
 )
 from openenv.cli.play_settings import play_settings
+from openenv.cli.targets import played_environment
 from openenv.core.documents import DocumentError, parse_json
 from openenv.core.exceptions import ConfigurationError
 from openenv.hub.names import checked_repo_id
@@ -122,7 +123,7 @@ def collect(
     console = Console()
     address = model_address(provider, llm_endpoint, llm_port)
     settings = play_settings(
-        environment=environment,
+        environment=played_environment(environment, "collect", base_url),
         player=player or ("scripted" if provider == SCRIPTED and address is None else None),
         base_url=base_url,
         model=model,

@@ -6,8 +6,10 @@ from typing import Annotated, Literal
 import typer
 
 from openenv.auto.discovery import find_environment
+from openenv.auto.target import PACKAGED
 from openenv.cli.key_values import read_variables
 from openenv.cli.options import environment_argument, variable_option
+from openenv.cli.targets import read_target
 from openenv.core.providers.base import token_for
 from openenv.core.providers.kubernetes.manifests import name_from
 from openenv.core.providers.resources import Resources
@@ -16,7 +18,7 @@ from openenv.deploy.settings import Affinity, Autoscaler, DeploymentSettings, Eg
 from openenv.deploy.steps import next_steps
 
 Target = Annotated[Literal["k8s"], typer.Argument(metavar="k8s", help="What to deploy to: k8s, for Kubernetes.")]
-EnvName = Annotated[str, environment_argument("Name or folder of an environment.")]
+EnvName = Annotated[str, environment_argument("Name, folder or file of an environment, or a Space.")]
 Image = Annotated[str, typer.Option(help="Its image, where the cluster can pull it from.", show_default=False)]
 Output = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="DIR", help="Where to write.  [default: deploy/NAME]")
@@ -94,7 +96,7 @@ def deploy(
     writable_root: WritableRoot = False,
 ) -> None:
     """Write what Kubernetes needs to run an environment's servers, and say what to do with it."""
-    name = name or name_from(find_environment(environment).name)
+    name = name or name_from(find_environment(read_target(environment, "deploy", PACKAGED, imports=False)).name)
     settings = DeploymentSettings(
         name=name,
         image=image,

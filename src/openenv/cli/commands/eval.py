@@ -35,6 +35,7 @@ from openenv.cli.options import (
     temperature_option,
 )
 from openenv.cli.play_settings import play_settings
+from openenv.cli.targets import played_environment
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.settings.config import TINY
 
@@ -102,7 +103,7 @@ def evaluate(
     is_loaded_here = model is not None and address is None
     decisive = {"temperature": temperature, "seed": seed}
     settings = play_settings(
-        environment=environment,
+        environment=played_environment(environment, "eval", base_url),
         player=player,
         base_url=base_url,
         model=model,

@@ -15,25 +15,24 @@ from rich.text import Text
 
 from openenv.adapters.text import hidden_text_warning
 from openenv.auto.discovery import find_environment
-from openenv.auto.making import IN_PROCESS_OPTIONS, in_process_provider
-from openenv.auto.names import is_adapted, is_url
-from openenv.cli.hub import local_target
+from openenv.auto.making import IN_PROCESS_OPTIONS, in_process_provider, server_of
+from openenv.auto.target import PACKAGED, Target, TargetKind
 from openenv.cli.key_values import read_reset
-from openenv.cli.options import ResetParameters, TrustRemoteCode, environment_argument
+from openenv.cli.options import PlayedEnvironment, ResetParameters, TrustRemoteCode
+from openenv.cli.targets import read_target
 from openenv.cli.views.action_choice import LIST_TOOLS, Kind, action_kinds, form_of, refuses_listing, tool_kinds
 from openenv.cli.views.action_form import ActionForm, QuitGameError
 from openenv.cli.views.observation import observation_line, observation_view, unsaid_fields, unsaid_lines
 from openenv.cli.views.picture import PictureFields, Pictures
+from openenv.core.addresses import url_with_path
 from openenv.core.client_types import StepResult
 from openenv.core.env_server.pictures import TEXT
 from openenv.core.exceptions import EpisodeOrderError, RequestRejectedError, ServerError
 from openenv.core.generic_client import GenericEnvClient
-from openenv.core.providers.base import RuntimeProvider
-from openenv.core.providers.local_process import LocalProcessProvider
+from openenv.core.providers.base import Provider
 from openenv.core.sync_client import SyncEnvClient
 from openenv.core.wire.names import TOKEN_VARIABLE
 
-Target = Annotated[str, environment_argument("Name, folder or file of an environment, PREFIX:ID, a URL, or a Space.")]
 Seed = Annotated[int | None, typer.Option(help="Seed of the first episode; the next ones count up.  [default: random]")]
 Url = Annotated[str | None, typer.Option(help="Play on this server instead of starting one.")]
 InProcess = Annotated[
@@ -44,7 +43,7 @@ Web = Annotated[bool, typer.Option("--web", help="Play in a browser instead, unt
 
 
 def play(
-    environment: Target = ".",
+    environment: PlayedEnvironment = ".",
     seed: Seed = None,
     reset: ResetParameters = None,
     url: Url = None,
@@ -58,11 +57,14 @@ def play(
     if web and (parameters or seed is not None):
         raise typer.BadParameter("The page of --web has fields for the seed and the parameters; leave them out.")
     if url is None:
-        environment = local_target(environment, trusted=trust_remote_code)
+        target = read_target(environment, "play", trusted=trust_remote_code)
+    else:
+        target = read_target(url, "play --url", {TargetKind.ADDRESS})
+    server = _server(target, console, in_process=in_process)
     if web:
-        _play_in_browser(environment, url, console, in_process=in_process)
+        _play_in_browser(server, console)
         return
-    client = _client(environment, url, console, in_process=in_process).sync()
+    client = _client(server, in_process=in_process).sync()
     try:
         with console.status("Connecting"):
             client.connect()
@@ -210,9 +212,8 @@ class Game:
         self._console.print(Text.from_ansi(text, style="yellow" if refused else "red"))
 
 
-def _play_in_browser(environment: str, url: str | None, console: Console, *, in_process: bool) -> None:
+def _play_in_browser(server: str | Provider, console: Console) -> None:
     """Open the page of a server, which is started here unless an address is given, and wait for Ctrl-C."""
-    server = _server(environment, url, console, in_process=in_process)
     if isinstance(server, str):
         _open_page(server, console)
         return
@@ -230,7 +231,7 @@ def _play_in_browser(environment: str, url: str | None, console: Console, *, in_
 
 
 def _open_page(address: str, console: Console) -> None:
-    page = f"{address.rstrip('/')}/web/"
+    page = url_with_path(address, "/web/")
     console.print(f"The page is at {page}", soft_wrap=True)
     webbrowser.open(page)
 
@@ -244,23 +245,21 @@ def _say_token(token: str | None, console: Console) -> None:
     console.print(f"The page asks for {which}", soft_wrap=True, markup=False)
 
 
-def _client(environment: str, url: str | None, console: Console, *, in_process: bool) -> GenericEnvClient:
-    """Make a client that speaks dicts, and say what is played, where a manifest says so."""
-    server = _server(environment, url, console, in_process=in_process)
+def _client(server: str | Provider, *, in_process: bool) -> GenericEnvClient:
+    """Make a client that speaks dicts."""
     if isinstance(server, str):
         return GenericEnvClient(base_url=server)
     return GenericEnvClient(provider=server, **(IN_PROCESS_OPTIONS if in_process else {}))
 
 
-def _server(environment: str, url: str | None, console: Console, *, in_process: bool) -> str | RuntimeProvider:
+def _server(target: Target, console: Console, *, in_process: bool) -> str | Provider:
     """Return the address of a server or what starts one, and say what is played, where a manifest says so."""
-    if url is not None or is_url(environment):
+    if target.kind is TargetKind.ADDRESS:
         if in_process:
             raise typer.BadParameter("--in-process runs the environment here; leave out the server's address.")
-        return url or environment
-    if not is_adapted(environment):
-        package = find_environment(environment)
+        return target.text
+    if target.kind in PACKAGED:
+        package = find_environment(target)
         if package.description:
             console.print(f"[bold]{escape(package.name)}[/]  {escape(package.description)}")
-        environment = package.target
-    return in_process_provider(environment) if in_process else LocalProcessProvider(environment)
+    return in_process_provider(target) if in_process else server_of(target)

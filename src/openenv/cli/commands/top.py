@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.live import Live
 
 from openenv.cli.server_readings import Counts, Reading, ServerReadings
+from openenv.cli.targets import refusing_targets
 from openenv.cli.views.server import UNLISTED_LINES, Picture
 from openenv.core.exceptions import ConnectionFailedError
 
@@ -30,9 +31,11 @@ _INTERRUPTED = 130
 def top(url: Url = "http://localhost:8000", interval: Interval = 1.0, once: Once = False) -> None:
     """Show what a running server is doing, live. One that asks for a token gets it from OPENENV_TOKEN."""
     console = Console(highlight=False)
-    readings = ServerReadings(url)
-    if once or not console.is_terminal:
-        console.print(Picture(url=readings.url, reading=readings.read(_MOST_SESSIONS), lines=_LINES_OFF_A_TERMINAL))
+    with refusing_targets():
+        readings = ServerReadings(url)
+        first = readings.read(_MOST_SESSIONS) if once or not console.is_terminal else None
+    if first is not None:
+        console.print(Picture(url=readings.url, reading=first, lines=_LINES_OFF_A_TERMINAL))
         return
     try:
         with _keys() as keys, Live(console=console, screen=True, auto_refresh=False) as live:

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from openenv.cli.key_values import read_reset, read_weights
 from openenv.cli.options import (
+    PLAYED_TEXT,
     ResetParameters,
     TracesLeaveOut,
     environment_argument,
@@ -21,6 +22,7 @@ from openenv.cli.options import (
     step_timeout_option,
     temperature_option,
 )
+from openenv.cli.targets import played_environment, read_target
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.episodes.scores import figure_name
 from openenv.train.run.interruption import TrainingInterruptedError
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 NO_SETTINGS = ("config", "resume", "view", "view_host", "view_port")
 REQUIRED = ("torch", "transformers", "trl", "datasets", "peft", "matplotlib")
 
-Environment = Annotated[str | None, environment_argument("An environment's name, folder, file or URL.")]
+Environment = Annotated[str | None, environment_argument(PLAYED_TEXT)]
 Model = Annotated[str | None, typer.Option(help="'tiny', a model's id on the Hub, or its folder.  [default: tiny]")]
 Tasks = Annotated[
     str | None,
@@ -153,6 +155,8 @@ def train(  # one parameter for each option
     """Train a language model on an environment: on examples if you like, then with GRPO."""
     options = {option: value for option, value in locals().items() if option not in NO_SETTINGS}
     given = {option: value for option, value in options.items() if value not in (None, [])}
+    if environment is not None:
+        given["environment"] = played_environment(environment, "train")
     if reset:
         given["reset"] = read_reset(reset)
     if reward_components:
@@ -163,6 +167,8 @@ def train(  # one parameter for each option
     try:
         if resume is None:
             settings = load_config(config, **given)
+            for part in settings.parts.values():
+                read_target(part.environment, "train")
             check_names(settings)
             check_examples_named(settings)
             result = _run_module(console).train(settings, console, page=page)

@@ -2,16 +2,20 @@
 
 import os
 import webbrowser
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from openenv.auto.target import Target, TargetKind
 from openenv.cli.stop_on_eof import watch_stdin
+from openenv.cli.targets import refusing_targets
 from openenv.cli.views.announcement import Announcement, make_token_for
 from openenv.core.addresses import reachable, url_of
 from openenv.core.env_server.access.policy import auth_requirement_of
 from openenv.core.env_server.serving import listen, run_app
+from openenv.core.exceptions import EnvironmentNotFoundError
 from openenv.viewer.application import comparison_app, source_app
 from openenv.viewer.source import Source
 
@@ -51,7 +55,10 @@ def view(
     if stop_on_eof:
         os.nice(_NICENESS)
         watch_stdin()
-    sources = Source.all_at(paths)
+    with refusing_targets():
+        for path in paths:
+            _check_path(path)
+        sources = Source.all_at(paths)
     is_alone = len(sources) == 1
     made = make_token_for(host)  # before the application reads it
     app = source_app(sources[0]) if is_alone else comparison_app(sources)
@@ -65,3 +72,20 @@ def view(
         if not no_browser:
             webbrowser.open(address)
         run_app(app, listener=listener)
+
+
+def _check_path(given: str) -> None:
+    """Refuse what can be no recording: the name of an environment, the address of a server.
+
+    Raises:
+        EnvironmentNotFoundError: It is neither a file or folder that is there nor the address of a database.
+    """
+    target = Target.of(given)
+    if target.kind is TargetKind.RECORDING or Path(given).exists():
+        return
+    lost = target.kind in (TargetKind.FOLDER, TargetKind.FILE)
+    found = "there is nothing at that path" if lost else f"that is {target.kind}"
+    raise EnvironmentNotFoundError(
+        f"`openenv view` takes the folder of a run, of an evaluation or of collected episodes, a file of traces or "
+        f"postgresql://..., got {given}: {found}."
+    )
