@@ -10,7 +10,7 @@ from openenv.auto.target import PLAYED, Target, TargetKind
 from openenv.cli.groups import RefusedTargetError
 from openenv.core.client.client import authorized_headers
 from openenv.core.client.server_api import fetch_schemas
-from openenv.core.exceptions import OpenEnvError
+from openenv.core.exceptions import OpenEnvError, ServerError
 
 
 def read_target(
@@ -46,16 +46,32 @@ def played_environment(text: str, command: str, base_url: str | None = None) -> 
     Args:
         text: The argument.
         command: Name of the command.
-        base_url: Address of the environment's server, if it was given; its package need not be here then.
+        base_url: Address of the environment's server, if it was given; its package need not be here then, and
+            ``check_server`` asks the server.
 
     Raises:
         RefusedTargetError: As for ``read_target``.
     """
+    if base_url is None:
+        target = read_target(text, command)
+        return target.text if target.kind is TargetKind.FOLDER else text
+    with refusing_targets():
+        Target.of(base_url).required({TargetKind.ADDRESS}, f"`openenv {command} --base-url`")
+        Target.of(text).required(PLAYED, f"`openenv {command}`")
+    return text
+
+
+def check_server(base_url: str | None) -> None:
+    """Refuse an address at which no server of an environment answers.
+
+    Args:
+        base_url: The address; ``None`` for none.
+
+    Raises:
+        RefusedTargetError: No server answers there, or another one.
+    """
     if base_url is not None:
-        read_target(base_url, f"{command} --base-url", {TargetKind.ADDRESS})
-        return text
-    target = read_target(text, command)
-    return target.text if target.kind is TargetKind.FOLDER else text
+        read_target(base_url, "--base-url", {TargetKind.ADDRESS})
 
 
 @contextmanager
@@ -67,6 +83,8 @@ def refusing_targets() -> Iterator[None]:
     """
     try:
         yield
+    except ServerError:  # the server is there, and refuses, as one that requires a token
+        raise
     except (OpenEnvError, OSError) as error:
         raise RefusedTargetError(str(error)) from error
 

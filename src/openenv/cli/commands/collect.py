@@ -33,7 +33,7 @@ from openenv.cli.options import (
     temperature_option,
 )
 from openenv.cli.play_settings import play_settings
-from openenv.cli.targets import played_environment
+from openenv.cli.targets import check_server, played_environment
 from openenv.core.documents import DocumentError, parse_json
 from openenv.core.exceptions import ConfigurationError
 from openenv.hub.names import checked_repo_id
@@ -149,6 +149,7 @@ def collect(
         raise ConfigurationError("--keep-losses keeps every episode, and --min-reward does not; leave one out.")
     if not resume and output.exists() and any(output.iterdir()):
         raise ConfigurationError(f"--no-resume needs a new folder, and {output} has files. Choose another --output.")
+    check_server(base_url)
     hub = _hub_for(push_to_hub, {"--private": private, "--commit-message": commit_message})
     collecting = import_module("openenv.train.dataset.collecting")
     try:

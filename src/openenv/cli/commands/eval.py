@@ -35,7 +35,7 @@ from openenv.cli.options import (
     temperature_option,
 )
 from openenv.cli.play_settings import play_settings
-from openenv.cli.targets import played_environment
+from openenv.cli.targets import check_server, played_environment
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.settings.config import TINY
 
@@ -121,6 +121,7 @@ def evaluate(
     )
     if is_loaded_here:
         _check_model(environment, str(model), base_url)
+    check_server(base_url)
     folder = output or _new_folder(settings)
     console = Console(stderr=as_json)
     try:

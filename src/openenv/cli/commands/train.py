@@ -168,7 +168,8 @@ def train(  # one parameter for each option
         if resume is None:
             settings = load_config(config, **given)
             for part in settings.parts.values():
-                read_target(part.environment, "train")
+                if part.environment != given.get("environment"):
+                    read_target(part.environment, "train")
             check_names(settings)
             check_examples_named(settings)
             result = _run_module(console).train(settings, console, page=page)

@@ -112,7 +112,8 @@ def validate(
 def _read(given: str, limits: RunLimits | None, *, local: bool) -> Target:
     """Read the target; a folder is one, whether there is an environment of its name or not."""
     with refusing_targets():
-        target = Target.of(Path(given) if Path(given).is_dir() else given).required(PLAYED, "`openenv validate`")
+        is_folder = bool(given) and Path(given).is_dir()
+        target = Target.of(Path(given) if is_folder else given).required(PLAYED, "`openenv validate`")
         target = located(target, trusted=limits is None)
     if target.kind is TargetKind.ADDRESS and local:
         raise ConfigurationError(f"--local checks a folder, and {given} is a server's address; leave one out.")
@@ -130,17 +131,18 @@ def _report_of(target: Target, limits: RunLimits | None, timeout_s: float | None
         folder = find_environment(target).folder if target.kind is TargetKind.NAME else Path(target.text)
         static = validate_folder(folder)
         return static if limits is None or not _can_be_read(static) else _with_run(static, limits)
+    package = find_environment(target) if target.kind is TargetKind.FILE else None
     if limits is None:
         raise typer.BadParameter(f"--no-run leaves the checks of a folder, and {target.text} has none.")
+    if package is not None:
+        return Report(str(target), "", {}, run_checks(package, limits), (RUNTIME,))
     if target.kind is TargetKind.ADAPTED:
         return validate_adapted(target.text)
-    if target.kind is TargetKind.IMAGE:
-        server = server_of(target)
-        try:
-            return validate_url(server.launch(), timeout_s or TIMEOUT_S, server.token)
-        finally:
-            server.shut_down()
-    return Report(str(target), "", {}, run_checks(find_environment(target), limits), (RUNTIME,))
+    server = server_of(target)
+    try:
+        return validate_url(server.launch(), timeout_s or TIMEOUT_S, server.token)
+    finally:
+        server.shut_down()
 
 
 def _can_be_read(report: Report) -> bool:

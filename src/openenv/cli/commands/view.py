@@ -59,9 +59,9 @@ def view(
         for path in paths:
             _check_path(path)
         sources = Source.all_at(paths)
-    is_alone = len(sources) == 1
-    made = make_token_for(host)  # before the application reads it
-    app = source_app(sources[0]) if is_alone else comparison_app(sources)
+        is_alone = len(sources) == 1
+        made = make_token_for(host)  # before the application reads it
+        app = source_app(sources[0]) if is_alone else comparison_app(sources)
     shown, what = (sources[0].view, _SHOWN[sources[0].view]) if is_alone else ("compare", "The comparison is")
     with listen(host, port) as listener:
         bound, bound_port = listener.getsockname()[:2]
@@ -81,10 +81,11 @@ def _check_path(given: str) -> None:
         EnvironmentNotFoundError: It is neither a file or folder that is there nor the address of a database.
     """
     target = Target.of(given)
-    if target.kind is TargetKind.RECORDING or Path(given).exists():
+    is_there = target.kind is not TargetKind.ADDRESS and Path(given).exists()
+    if target.kind is TargetKind.RECORDING or (is_there and Path(given).suffix != ".py"):
         return
-    lost = target.kind in (TargetKind.FOLDER, TargetKind.FILE)
-    found = "there is nothing at that path" if lost else f"that is {target.kind}"
+    is_lost = target.kind in (TargetKind.FOLDER, TargetKind.FILE) and not is_there
+    found = "there is nothing at that path" if is_lost else f"that is {target.kind}"
     raise EnvironmentNotFoundError(
         f"`openenv view` takes the folder of a run, of an evaluation or of collected episodes, a file of traces or "
         f"postgresql://..., got {given}: {found}."
