@@ -98,25 +98,22 @@ class AutoEnv:
         target = Target.of(name).required(MADE, "AutoEnv")
         if base_url is None and target.kind in (TargetKind.ADDRESS, TargetKind.CLASS):
             return make(target, **client_kwargs)
-        if base_url is not None:
-            base_url = Target.of(base_url).required({TargetKind.ADDRESS}, "base_url").text
-        if docker_image is None and target.kind is TargetKind.IMAGE:
-            docker_image = target.text
+        base_url = base_url and Target.of(base_url).required({TargetKind.ADDRESS}, "base_url").text
+        docker_image = docker_image or (target.text if target.kind is TargetKind.IMAGE else None)
         in_container = docker_image is not None or container_provider is not None
         address = _running(base_url, None if in_container else target, skip_install)
-        if address is not None:
-            return _client_class(target, skip_install, trust_remote_code)(base_url=address, **client_kwargs)
-        port = None if base_url is None else urlsplit(base_url).port
-        if in_container:
-            client_class = _client_class(target, skip_install, trust_remote_code)
-            image = docker_image or _image_of(target)
-            provider = as_container_provider(container_provider or providers.LocalDockerProvider(), image)
-            url = provider.launch_image(image, timeout_s=wait_timeout, port=port, env_vars=dict(env_vars or {}))
-            return make_client(client_class, provider, url, client_kwargs)
-        if skip_install:
+        if address is None and skip_install and not in_container:
             raise _nothing_to_run(target, base_url)
         client_class = _client_class(target, skip_install, trust_remote_code)
-        return _in_process(target, client_class, port, wait_timeout, env_vars, client_kwargs)
+        if address is not None:
+            return client_class(base_url=address, **client_kwargs)
+        port = None if base_url is None else urlsplit(base_url).port
+        if not in_container:
+            return _in_process(target, client_class, port, wait_timeout, env_vars, client_kwargs)
+        image = docker_image or _image_of(target)
+        provider = as_container_provider(container_provider or providers.LocalDockerProvider(), image)
+        url = provider.launch_image(image, timeout_s=wait_timeout, port=port, env_vars=dict(env_vars or {}))
+        return make_client(client_class, provider, url, client_kwargs)
 
     from_hub = from_env
 

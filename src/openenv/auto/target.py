@@ -61,7 +61,7 @@ _ADVICE: Mapping[TargetKind, str] = {
 
 @dataclass(frozen=True)
 class Target:
-    """What an environment is named by.
+    """Name of an environment, in any of its forms.
 
     Attributes:
         kind: Its kind.

@@ -47,7 +47,7 @@ def played_environment(text: str, command: str, base_url: str | None = None) -> 
         text: The argument.
         command: Name of the command.
         base_url: Address of the environment's server, if it was given; its package need not be here then, and
-            ``check_server`` asks the server.
+            ``check_server`` requests the server's schemas.
 
     Raises:
         RefusedTargetError: As for ``read_target``.

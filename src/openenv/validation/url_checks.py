@@ -64,7 +64,7 @@ class UrlReport:
 
     @property
     def answered(self) -> bool:
-        """Whether the server has answered any request."""
+        """Return whether the server has answered any request."""
         return any(each.actual.get("status_code") is not None for each in self.criteria)
 
     def as_json(self) -> dict[str, Any]:
