@@ -67,10 +67,8 @@ class AutoEnv:
         """Make a client for an environment; without an address, start a server for it first. This blocks.
 
         Args:
-            name: Name of an installed environment (``wordle``, ``wordle-env`` and ``wordle_env`` are the same), its
-                folder or file, the address of a server, an environment of another library (``gymnasium:CartPole-v1``),
-                an image (``docker:IMAGE``), a class, or a Space on the Hub (``OWNER/wordle-env``), which is connected
-                to where it runs.
+            name: What ``openenv.make`` takes, as the name of an installed environment (``wordle``, ``wordle-env`` and
+                ``wordle_env`` are the same). A Space on the Hub (``OWNER/wordle-env``) is connected to where it runs.
             base_url: Address of a running server. Where nobody answers at one of this machine's, a server is started
                 there.
             docker_image: Image that is started in a container, instead of a local process.
