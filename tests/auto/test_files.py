@@ -7,7 +7,6 @@ from tests.support.environment_folders import write_files
 
 import openenv
 from openenv.auto.discovery import find_environment
-from openenv.auto.files import is_file
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError, ProviderError
 
 GUESS = '''
@@ -45,12 +44,6 @@ def file(tmp_path: Path) -> Path:
     file = tmp_path / "guess.py"
     file.write_text(GUESS)
     return file
-
-
-def test_what_is_a_file() -> None:
-    yes = ("guess.py", "./guess.py", "a/b.py:C", Path("guess.py"))
-    no = ("guess", "guess:py", "guess.py:", "guess.py:a b", "http://host/a.pyc", "gymnasium:CartPole-v1")
-    assert [is_file(target) for target in (*yes, *no)] == [True] * len(yes) + [False] * len(no)
 
 
 @pytest.mark.parametrize("name", ["guess.py", "./guess.py", "guess.py:GuessEnvironment"])

@@ -11,8 +11,6 @@ from tests.support.servers import RunningServer
 import openenv
 import openenv.traces
 from openenv import GenericEnvClient
-from openenv.adapters.targets import find_target
-from openenv.auto.names import is_adapted, is_url
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError, ProviderError, ServerCapacityError
 
 
@@ -111,20 +109,6 @@ def test_an_address_gives_dicts_or_the_types_of_a_package(counter_server: Runnin
         assert client.reset().done is False
 
 
-@pytest.mark.parametrize(
-    ("target", "said"),
-    [
-        ("docker:echo-env:latest", r"`docker run -p 127\.0\.0\.1:8000:8000 echo-env:latest`, and give the address"),
-        ("openenv/echo-env", "`openenv pull openenv/echo-env`"),
-    ],
-)
-def test_an_image_and_a_space_are_refused_with_what_to_do(target: str, said: str) -> None:
-    with pytest.raises(EnvironmentNotFoundError, match=said):
-        openenv.make(target)
-    with pytest.raises(EnvironmentNotFoundError, match=said):
-        find_target(target)
-
-
 def test_an_unknown_name_is_told_at_once() -> None:
     with pytest.raises(EnvironmentNotFoundError, match="No environment is called 'no-such'"):
         openenv.make("no-such")
@@ -152,46 +136,6 @@ def test_many_clients_at_once(tmp_path: Path) -> None:
         return await asyncio.gather(*(episode(number) for number in range(3)))
 
     assert asyncio.run(episodes()) == [0.0, 0.1, 0.2]
-
-
-@pytest.mark.parametrize(
-    ("target", "expected"),
-    [
-        ("http://host:8000", True),
-        ("https://openenv-wordle.hf.space", True),
-        ("ws://host", True),
-        ("wss://host/path", True),
-        ("localhost:8000", True),
-        ("10.0.0.1:80/env", True),
-        ("wordle", False),
-        ("./host:8000", False),
-        ("host:port", False),
-        ("", False),
-        ("http://", False),
-        (Path("http:/x"), False),
-    ],
-)
-def test_addresses(target: str | Path, expected: bool) -> None:
-    assert is_url(target) is expected
-
-
-@pytest.mark.parametrize(
-    ("target", "expected"),
-    [
-        ("gymnasium:CartPole-v1", True),
-        ("gymnasium:ale_py:ALE/Pong-v5", True),
-        ("reasoning_gym:leg_counting?size=3", True),
-        ("localhost:8000", False),
-        ("http://host:8000", False),
-        ("ws://host", False),
-        ("gymnasium:", False),
-        ("C:/environments", False),
-        ("./gymnasium:x", False),
-        (Path("gymnasium:x"), False),
-    ],
-)
-def test_other_worlds(target: str | Path, expected: bool) -> None:
-    assert is_adapted(target) is expected
 
 
 def test_another_worlds_environment_gets_a_server_of_its_own() -> None:

@@ -72,10 +72,10 @@ RUNNERS = pytest.mark.parametrize("run", [of_typer, of_click])
         (["validate", "{folder}", "--url", "http://localhost:1"], 1, "Cannot combine a local path argument with --url"),
         (["validate", "--url", "http://localhost:1", "--local"], 1, "--local checks a folder"),
         (["build", "{folder}"], 1, "openenv.yaml"),
-        (["serve", "no-such-environment"], 1, "No environment is called 'no-such-environment'"),
-        (["eval", "no-such-environment", "--player", "scripted"], 1, "No environment is called"),
+        (["serve", "no-such-environment"], 2, "No environment is called 'no-such-environment'"),
+        (["eval", "no-such-environment", "--player", "scripted"], 2, "No environment is called"),
         (["traces", "list", "{folder}"], 1, "{folder}"),
-        (["info", "no-such-environment"], 1, "No environment is called"),
+        (["info", "no-such-environment"], 2, "No environment is called"),
         (["import", "{folder}", "-n", "new_env", "-o", "{folder}"], 2, "{folder}"),
     ],
 )

@@ -147,9 +147,9 @@ def test_bad_usage_ends_with_2(openenv_here: Any, arguments: list[str], message:
 
 
 @pytest.mark.parametrize("command", ["serve", "play"])
-def test_a_typed_error_is_one_line_and_ends_with_1(openenv: Any, command: str) -> None:
+def test_an_unknown_environment_is_one_line_and_ends_with_2(openenv: Any, command: str) -> None:
     ended = openenv(command, "no-such-environment")
-    assert ended.returncode == 1
+    assert ended.returncode == 2
     assert ended.stderr.startswith("Error: No environment is called 'no-such-environment'")
     assert "Traceback" not in ended.stderr
 

@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.conftest import Serve
 
 from openenv.cli.server_readings import Reading, ServerReadings, quantile
-from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, ServerUnauthorizedError
+from openenv.core.exceptions import ConnectionFailedError, EnvironmentNotFoundError, ServerUnauthorizedError
 
 
 def reading(text: str, taken_at: float = 0.0) -> Reading:
@@ -94,7 +94,7 @@ class TestServerReadings:
 
     @pytest.mark.parametrize("url", ["ftp://host", "file:///etc/passwd"])
     def test_what_is_no_address(self, url: str) -> None:
-        with pytest.raises(ConfigurationError, match="looks like http://host:port"):
+        with pytest.raises(EnvironmentNotFoundError, match="Expected a server's address"):
             ServerReadings(url)
 
 

@@ -11,7 +11,7 @@ from tests.support.environments.common import Add, CounterEnvironment, Total
 from tests.support.servers import RunningServer
 
 from openenv.core.env_server.app import create_app
-from openenv.core.exceptions import ConfigurationError
+from openenv.core.exceptions import EnvironmentNotFoundError
 from openenv.validation.url_checks import validate_url
 
 CRITERIA = {
@@ -117,5 +117,5 @@ def test_a_server_that_is_not_there() -> None:
     assert all("refused" in each.actual["error"] for each in report.criteria)
     assert validate_url("127.0.0.1:9", timeout_s=1) == report
     for url in ("somewhere", "ftp://somewhere", "http://"):
-        with pytest.raises(ConfigurationError, match="Expected a server's address"):
+        with pytest.raises(EnvironmentNotFoundError, match=r"a server's address"):
             validate_url(url)

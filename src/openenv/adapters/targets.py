@@ -1,4 +1,4 @@
-"""From ``PREFIX:ID`` to another world's environment, ready to be served."""
+"""From ``PREFIX:ID`` to the environment of another library, ready to be served."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -11,9 +11,9 @@ from openenv._extras import install_command
 from openenv.adapters import ADAPTERS
 from openenv.adapters.ids import did_you_mean, short_name
 from openenv.auto.discovery import find_environment
-from openenv.auto.names import check_no_image, is_adapted
 from openenv.auto.package import EnvironmentPackage
 from openenv.auto.serving import app_for
+from openenv.auto.target import SERVED, Target, TargetKind
 from openenv.core.env_server.execution.introspection import EnvironmentFactory
 from openenv.core.environment_types import EnvironmentTypes, environment_types
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AdaptedEnvironment:
-    """An environment of another world.
+    """An environment of another library.
 
     Attributes:
         name: Its prefix and its short name, such as ``gymnasium:CartPole-v1``. Clients see it, so it holds no
@@ -53,42 +53,44 @@ class AdaptedEnvironment:
         return app_for(self.source, self.name, traces=traces)
 
 
-def find_target(target: str, app: str | None = None) -> EnvironmentPackage | AdaptedEnvironment:
-    """Find an environment by its name, folder or file, or another world's as ``PREFIX:ID``.
+def find_target(target: str | Target, app: str | None = None) -> EnvironmentPackage | AdaptedEnvironment:
+    """Find an environment that a process of this machine serves.
 
     Args:
-        target: Its name, its folder, its file, or ``PREFIX:ID``.
+        target: Its name, its folder, its file, a Space, or ``PREFIX:ID``.
         app: The application to serve, as ``module:attribute`` from the folder; by default what the manifest says.
 
     Raises:
         EnvironmentNotFoundError: There is none of that name.
         ConfigurationError: It is not as it must be, or what it needs is not installed.
     """
+    found = Target.of(target)
     if app is not None:
-        return EnvironmentPackage.from_app(Path(target), app)
-    return find_adapted(target) if is_adapted(target) else find_environment(target)
+        return EnvironmentPackage.from_app(Path(found.text), app)
+    found.required(SERVED, "find_target")
+    return find_adapted(found) if found.kind is TargetKind.ADAPTED else find_environment(found)
 
 
-def find_adapted(target: str) -> AdaptedEnvironment:
-    """Find an environment of another world.
+def find_adapted(target: str | Target) -> AdaptedEnvironment:
+    """Find an environment of another library.
 
     Args:
         target: ``PREFIX:ID``, where ``ADAPTERS`` has the prefix.
 
     Raises:
         ConfigurationError: What it needs is not installed, or its parameters are not as they must be.
-        EnvironmentNotFoundError: That world has no such environment, or there is no such prefix.
+        EnvironmentNotFoundError: The library has no such environment, or there is no such prefix.
     """
-    check_no_image(target)
-    prefix, _, env_id = target.partition(":")
+    text = Target.of(target).required({TargetKind.ADAPTED}, "find_adapted").text
+    prefix, _, env_id = text.partition(":")
     if prefix not in ADAPTERS:
         raise EnvironmentNotFoundError(
-            f"No other world is called {prefix!r}.{did_you_mean(prefix, ADAPTERS)} There are: {', '.join(ADAPTERS)}."
+            f"No adapter has the prefix {prefix!r}.{did_you_mean(prefix, ADAPTERS)} There are: {', '.join(ADAPTERS)}."
         )
     adapter = ADAPTERS[prefix]
     if find_spec(adapter.package) is None:
         raise ConfigurationError(
-            f"{target} needs {adapter.package}, which is not installed: {install_command(adapter.extra)}"
+            f"{text} needs {adapter.package}, which is not installed: {install_command(adapter.extra)}"
         )
     module, _, function = adapter.factory.partition(":")
     return AdaptedEnvironment(f"{prefix}:{short_name(env_id)}", getattr(import_module(module), function)(env_id))

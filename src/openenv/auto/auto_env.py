@@ -1,5 +1,6 @@
 """Clients and actions by an environment's name: the public names ``AutoEnv`` and ``AutoAction``."""
 
+import logging
 from collections.abc import Mapping
 from importlib.metadata import packages_distributions
 from typing import Any, NoReturn
@@ -9,19 +10,32 @@ from pydantic import BaseModel
 
 from openenv.auto.discovery import find_environment, list_environments
 from openenv.auto.installing import install_space
-from openenv.auto.making import make
-from openenv.auto.names import environment_key, is_adapted, is_url, space_id
+from openenv.auto.making import checked, make
+from openenv.auto.names import environment_key
 from openenv.auto.package import EnvironmentPackage
-from openenv.auto.running import answers_at, running_space
+from openenv.auto.target import MADE, Target, TargetKind
 from openenv.core import providers
+from openenv.core.addresses import is_on_this_machine
 from openenv.core.client.launch import make_client
 from openenv.core.env_client import EnvClient
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, EnvironmentNotFoundError
 from openenv.core.generic_client import GenericAction, GenericEnvClient
 from openenv.core.providers.base import ContainerProvider
+from openenv.core.providers.health import is_up, wait_until_healthy
 from openenv.core.providers.local_process import LocalProcessProvider
-from openenv.core.providers.spaces import space_image
+from openenv.core.providers.spaces import space_image, space_url
 from openenv.core.providers.undeclared import as_container_provider
+
+PROBE_S = 2.0
+"""Seconds within which a server at a given address must answer."""
+
+SPACE_PROBE_S = 5.0
+"""The same for a running Space."""
+
+# Targets whose client deals in dicts.
+_WITHOUT_PACKAGE = frozenset({TargetKind.ADAPTED, TargetKind.IMAGE})
+
+logger = logging.getLogger(__name__)
 
 
 class AutoEnv:
@@ -40,7 +54,7 @@ class AutoEnv:
     @classmethod
     def from_env(
         cls,
-        name: str,
+        name: Any,
         base_url: str | None = None,
         docker_image: str | None = None,
         container_provider: ContainerProvider | None = None,
@@ -53,9 +67,8 @@ class AutoEnv:
         """Make a client for an environment; without an address, start a server for it first. This blocks.
 
         Args:
-            name: Name of an installed environment (``wordle``, ``wordle-env`` and ``wordle_env`` are the same), its
-                folder, the address of a server, another world's environment (``gymnasium:CartPole-v1``), or a Space on
-                the Hub (``OWNER/wordle-env``), which is connected to where it runs.
+            name: What ``openenv.make`` takes, as the name of an installed environment (``wordle``, ``wordle-env`` and
+                ``wordle_env`` are the same). A Space on the Hub (``OWNER/wordle-env``) is connected to where it runs.
             base_url: Address of a running server. Where nobody answers at one of this machine's, a server is started
                 there.
             docker_image: Image that is started in a container, instead of a local process.
@@ -80,24 +93,25 @@ class AutoEnv:
             ProviderError: The server could not be started, or a Space's package not be installed.
             TimeoutError: The server was not ready in time.
         """
-        repo_id = space_id(name)
-        if base_url is None and repo_id is None and is_url(name):
-            return make(name, **client_kwargs)
+        target = Target.of(name).required(MADE, "AutoEnv")
+        if base_url is None and target.kind in (TargetKind.ADDRESS, TargetKind.CLASS):
+            return make(target, **client_kwargs)
+        base_url = base_url and Target.of(base_url).required({TargetKind.ADDRESS}, "base_url").text
+        docker_image = docker_image or (target.text if target.kind is TargetKind.IMAGE else None)
         in_container = docker_image is not None or container_provider is not None
-        address = _running(base_url, None if in_container else repo_id, skip_install)
+        address = _running(base_url, None if in_container else target, skip_install)
+        if address is None and skip_install and not in_container:
+            raise _nothing_to_run(target, base_url)
+        client_class = _client_class(target, skip_install, trust_remote_code)
         if address is not None:
-            return _client_class(name, skip_install, trust_remote_code)(base_url=address, **client_kwargs)
+            return client_class(base_url=address, **client_kwargs)
         port = None if base_url is None else urlsplit(base_url).port
-        if in_container:
-            client_class = _client_class(name, skip_install, trust_remote_code)
-            image = docker_image or (_image(name) if repo_id is None else space_image(repo_id))
-            provider = as_container_provider(container_provider or providers.LocalDockerProvider(), image)
-            url = provider.launch_image(image, timeout_s=wait_timeout, port=port, env_vars=dict(env_vars or {}))
-            return make_client(client_class, provider, url, client_kwargs)
-        if skip_install:
-            raise _nothing_to_run(name, base_url)
-        client_class = _client_class(name, skip_install, trust_remote_code)
-        return _in_process(name, client_class, port, wait_timeout, env_vars, client_kwargs)
+        if not in_container:
+            return _in_process(target, client_class, port, wait_timeout, env_vars, client_kwargs)
+        image = docker_image or _image_of(target)
+        provider = as_container_provider(container_provider or providers.LocalDockerProvider(), image)
+        url = provider.launch_image(image, timeout_s=wait_timeout, port=port, env_vars=dict(env_vars or {}))
+        return make_client(client_class, provider, url, client_kwargs)
 
     from_hub = from_env
 
@@ -203,10 +217,11 @@ class AutoAction:
         print("\n".join(lines) or "No environments are installed.")  # noqa: T201  # what it is for
 
 
-def _running(base_url: str | None, repo_id: str | None, skip_install: bool) -> str | None:
+def _running(base_url: str | None, target: Target | None, skip_install: bool) -> str | None:
     """Return the address of the server that was asked for, if it runs; only one of this machine can be started."""
     if base_url is None:
-        return None if repo_id is None else running_space(repo_id)
+        is_space = target is not None and target.kind is TargetKind.SPACE
+        return running_space(target.repo.id) if target is not None and is_space else None
     try:
         return base_url if answers_at(base_url) else None
     except ConnectionFailedError as error:
@@ -215,55 +230,96 @@ def _running(base_url: str | None, repo_id: str | None, skip_install: bool) -> s
         raise ConfigurationError(f"{error} Start it, or leave base_url out to have one started here.") from error
 
 
-def _nothing_to_run(name: str, base_url: str | None) -> ConfigurationError | ConnectionFailedError:
+def answers_at(base_url: str) -> bool:
+    """Ask whether a server answers at an address.
+
+    Returns:
+        Whether it does; ``False`` only for an address of this machine, where one can be started.
+
+    Raises:
+        ConfigurationError: It is no HTTP address.
+        ConnectionFailedError: Nobody answers at the address of another machine.
+    """
+    try:
+        wait_until_healthy(base_url, PROBE_S, _nothing_to_check)
+    except TimeoutError as error:
+        if is_on_this_machine(base_url):
+            return False
+        raise ConnectionFailedError(f"No server answers at {base_url}: {error}") from error
+    return True
+
+
+def running_space(repo_id: str) -> str | None:
+    """Return the address of a Space, if it runs."""
+    url = space_url(repo_id)
+    if is_up(url, SPACE_PROBE_S):
+        return url
+    logger.warning("the Space %s does not answer at %s", repo_id, url)
+    return None
+
+
+def _nothing_to_check() -> None:
+    """Nobody here knows whether a server elsewhere has ended."""
+
+
+def _nothing_to_run(target: Target, base_url: str | None) -> ConfigurationError | ConnectionFailedError:
     if base_url is not None:
         return ConnectionFailedError(f"No server answers at {base_url}, and skip_install leaves none to be started.")
     return ConfigurationError(
-        f"skip_install=True leaves nothing of {name} to be started here: give a server's base_url, or a docker_image."
+        f"skip_install=True leaves nothing of {target.text} to be started here: give a server's base_url, or a "
+        "docker_image."
     )
 
 
 def _in_process(
-    name: str,
+    target: Target,
     client_class: type[EnvClient[Any, Any, Any]],
     port: int | None,
     wait_timeout: float,
     env_vars: Mapping[str, str] | None,
     client_kwargs: Mapping[str, Any],
 ) -> EnvClient[Any, Any, Any]:
-    served = name if is_adapted(name) else _find(name).target
+    served = checked(_named(target))
     provider = LocalProcessProvider(served, env_vars=env_vars)
     url = provider.launch(wait_timeout, port=port)
     return make_client(client_class, provider, url, client_kwargs)
 
 
-def _client_class(name: str, skip_install: bool, trust_remote_code: bool) -> type[EnvClient[Any, Any, Any]]:
-    if skip_install or is_adapted(name):
+def _client_class(target: Target, skip_install: bool, trust_remote_code: bool) -> type[EnvClient[Any, Any, Any]]:
+    if skip_install or target.kind in _WITHOUT_PACKAGE:
         return GenericEnvClient
-    return _find_or_install(name, trusted=trust_remote_code).client_class()
+    return _find_or_install(target, trusted=trust_remote_code).client_class()
 
 
-def _find_or_install(name: str, *, trusted: bool = False) -> EnvironmentPackage:
+def _find_or_install(name: str | Target, *, trusted: bool = False) -> EnvironmentPackage:
     """Find an environment's package; one of a Space may be installed from there."""
-    repo_id = space_id(name)
+    target = Target.of(name)
     try:
-        return _find(name)
+        return _find(target)
     except EnvironmentNotFoundError:
-        if repo_id is None:
+        if target.kind is not TargetKind.SPACE:
             raise
-    install_space(repo_id, trusted=trusted)
-    return _find(name)
+    install_space(target.repo.id, trusted=trusted)
+    return _find(target)
 
 
-def _find(name: str) -> EnvironmentPackage:
-    repo_id = space_id(name)
-    return find_environment(name if repo_id is None else repo_id.rpartition("/")[2])
+def _find(name: str | Target) -> EnvironmentPackage:
+    return find_environment(_named(Target.of(name)))
+
+
+def _named(target: Target) -> Target:
+    """Return a Space's package by its name, as it is once installed; any other target as it is."""
+    return Target(TargetKind.NAME, target.repo.own_name) if target.kind is TargetKind.SPACE else target
 
 
 def _distribution(package: EnvironmentPackage) -> str:
     """The distribution that brings a package; its module where it was not installed."""
     top = package.module.partition(".")[0]
     return next(iter(packages_distributions().get(top, ())), top)
+
+
+def _image_of(target: Target) -> str:
+    return space_image(target.repo.id) if target.kind is TargetKind.SPACE else _image(target.text)
 
 
 def _image(name: str) -> str:

@@ -2,7 +2,6 @@
 
 import difflib
 import logging
-import os
 import re
 import sys
 from collections.abc import Iterator
@@ -11,14 +10,15 @@ from dataclasses import dataclass
 from importlib.metadata import Distribution, entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
-from urllib.parse import urlsplit
+from typing import Any, Literal
 
 from openenv.auto.catalog import catalog_entry, published
-from openenv.auto.files import find_file, is_file
+from openenv.auto.files import find_file
+from openenv.auto.installing import downloaded_space
 from openenv.auto.manifest import MANIFEST_FILE
-from openenv.auto.names import environment_key, is_adapted, is_url, space_id
+from openenv.auto.names import environment_key
 from openenv.auto.package import EnvironmentPackage
+from openenv.auto.target import PACKAGED, Target, TargetKind
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError, OpenEnvError
 
 ENTRY_POINT_GROUP = "openenv.environments"
@@ -167,51 +167,56 @@ def _folders_with_manifest(folder: Path, levels: int) -> Iterator[Path]:
                     yield from _folders_with_manifest(below, levels - 1)
 
 
-def find_environment(name_or_path: str | Path) -> EnvironmentPackage:
-    """Find an environment by its name, folder or file. Nothing of it is imported.
+def find_environment(name_or_path: str | Path | Target) -> EnvironmentPackage:
+    """Find an environment by its name, folder, file or Space. Nothing of it is imported.
 
     Args:
         name_or_path: A file of Python, ``guess.py`` or ``guess.py:GuessEnvironment``; a folder that holds
-            ``openenv.yaml``, which wins; or the name of an installed environment, where
-            ``wordle``, ``wordle-env`` and ``wordle_env`` are the same.
+            ``openenv.yaml``, which wins; the name of an installed environment, where ``wordle``, ``wordle-env`` and
+            ``wordle_env`` are the same; or a Space, ``OWNER/NAME``, which is downloaded if its code may run here.
 
     Returns:
         The environment's package.
 
     Raises:
-        EnvironmentNotFoundError: There is none of that name, or the folder holds no ``openenv.yaml``.
+        EnvironmentNotFoundError: There is none of that name, the folder holds no ``openenv.yaml``, or a Space's code
+            may not run here.
         ConfigurationError: Its manifest is not as it must be, or two packages register the name.
+        HubError: There is no such Space.
     """
-    if is_file(name_or_path):
-        return find_file(name_or_path)
-    text = str(name_or_path)
-    folder = Path(text).expanduser()
-    if (folder / MANIFEST_FILE).is_file():
-        return EnvironmentPackage.from_folder(folder)
-    if isinstance(name_or_path, Path) or os.sep in text or text.startswith("."):
+    target = Target.of(name_or_path).required(PACKAGED, "find_environment")
+    if target.kind is TargetKind.FILE:
+        return find_file(target)
+    if target.kind is TargetKind.NAME:
+        return _choose(target.text, _registrations()).locate()
+    folder = downloaded_space(target.text) if target.kind is TargetKind.SPACE else Path(target.text)
+    if not (folder / MANIFEST_FILE).is_file():
         raise EnvironmentNotFoundError(_missing_folder(folder))
-    return _choose(text, _registrations()).locate()
+    return EnvironmentPackage.from_folder(folder)
 
 
-def short_name(target: str | Path) -> str:
+def short_name(target: Any) -> str:
     """Return the short name of an environment, whether it is there or not. No server is started or queried.
 
     Args:
-        target: Its name, folder or file, ``PREFIX:ID``, or a server's address, whose short name is its host.
+        target: Its name, folder or file, ``PREFIX:ID``, an image, a Space, a class, or a server's address, whose short
+            name is its host.
 
     Example:
         >>> short_name("http://localhost:8000"), short_name("gymnasium:CartPole-v1"), short_name("envs/unknown/")
         ('localhost', 'gymnasium:CartPole-v1', 'unknown')
     """
-    text = str(target)
-    if is_url(target):
-        return urlsplit(text if "://" in text else f"//{text}").hostname or text
-    if is_adapted(target):
-        return text
+    found = Target.of(target)
+    if found.kind is TargetKind.ADDRESS:
+        return found.host
+    if found.kind is TargetKind.SPACE:
+        return found.repo.own_name
+    if found.kind not in PACKAGED:
+        return found.text
     try:
-        return find_environment(target).name
+        return find_environment(found).name
     except OpenEnvError:
-        return Path(text).expanduser().resolve().name
+        return Path(found.text).resolve().name
 
 
 def _choose(name: str, registrations: list[Registration]) -> Registration:
@@ -285,12 +290,6 @@ def _missing_folder(folder: Path) -> str:
         )
     if folder.is_dir():
         return f"{folder} holds no {MANIFEST_FILE}, so it is no environment; `openenv init NAME` makes one."
-    space = space_id(str(folder))
-    if space is not None:
-        return (
-            f"There is no folder {folder}. If {space} is a Space on the Hub, fetch it with `openenv pull {space}`, or "
-            "give its server's address."
-        )
     return f"There is no folder {folder}; give an environment's folder, or the name of an installed one."
 
 

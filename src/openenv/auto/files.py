@@ -1,7 +1,7 @@
 """An environment in a file, ``guess.py`` or ``guess.py:GuessEnvironment``, without a folder of its own."""
 
-import re
 import sys
+import tokenize
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -14,6 +14,7 @@ from openenv.auto.importing import import_file
 from openenv.auto.manifest import Manifest
 from openenv.auto.package import EnvironmentPackage, made_client_class
 from openenv.auto.serving import app_for
+from openenv.auto.target import Target, is_source
 from openenv.core.env_server.execution.introspection import EnvironmentFactory
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.environment_types import environment_types
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from openenv.core.env_client import EnvClient
-
-_FILE = re.compile(r"(?P<file>.+\.py)(:(?P<attribute>[A-Za-z_]\w*))?")
 
 
 @dataclass(frozen=True)
@@ -82,6 +81,18 @@ class EnvironmentFile(EnvironmentPackage):
         source = self._source()
         return source if isinstance(source, FastAPI) else app_for(source, self.name)
 
+    def check(self) -> None:
+        """Import the file, and refuse a file that has no environment.
+
+        Raises:
+            ConfigurationError: The file has several environments, or none.
+        """
+        from fastapi import FastAPI
+
+        source = self._source()
+        if not isinstance(source, FastAPI):
+            environment_types(EnvironmentFactory(source).learn_class())
+
     def import_module(self, name: str) -> ModuleType:
         """Import the file, or a module of the package that it is in.
 
@@ -99,36 +110,43 @@ class EnvironmentFile(EnvironmentPackage):
         if not hasattr(module, self.attribute):
             found = ", ".join(cls.__name__ for cls in own_classes(module, Environment)) or "none"
             raise ConfigurationError(f"{self.file} has no {self.attribute}; its environments are: {found}.")
-        return getattr(module, self.attribute)
+        found = getattr(module, self.attribute)
+        if not is_source(found):
+            raise ConfigurationError(
+                f"{self.file}:{self.attribute} is no environment: expected a class with the methods reset and step, "
+                f"got {found!r:.100}."
+            )
+        return found
 
 
-def is_file(target: str | Path) -> bool:
-    """Say whether a target names a file of Python, with or without a class in it.
-
-    Example:
-        >>> [is_file(target) for target in ("guess.py", "./guess.py:GuessEnvironment", "guess", "py")]
-        [True, True, False, False]
-    """
-    return _FILE.fullmatch(str(target)) is not None
-
-
-def find_file(target: str | Path) -> EnvironmentFile:
+def find_file(target: Target) -> EnvironmentFile:
     """Describe the environment in a file. Nothing of it is imported.
 
     Args:
-        target: The file, which may be followed by ``:`` and the name of a class in it.
+        target: The file, with the name of a class in it or without.
 
     Raises:
         ConfigurationError: The file's name can't be a module's.
-        EnvironmentNotFoundError: There is no such file.
+        EnvironmentNotFoundError: There is no such file, or it is no file of Python.
     """
-    found = _FILE.fullmatch(str(target))
-    assert found is not None
-    file = Path(found["file"]).expanduser().resolve()
+    file = Path(target.text).resolve()
     if not file.is_file():
-        raise EnvironmentNotFoundError(f"There is no file {found['file']}; give the one that has the environment.")
+        raise EnvironmentNotFoundError(f"There is no file {target.text}; give the one that has the environment.")
+    if not _is_python(file):
+        raise EnvironmentNotFoundError(f"{target.text} is no file of Python; give the one that has the environment.")
     name = file.stem.replace("-", "_")
     if not name.isidentifier() or name in sys.stdlib_module_names:
         raise ConfigurationError(f"{file}: {file.stem!r} can't be the name of a module of your own; rename the file.")
-    attribute = found["attribute"]
+    attribute = target.attribute
     return EnvironmentFile(attribute or name, name, file.parent, Manifest(name=name), file, attribute)
+
+
+def _is_python(file: Path) -> bool:
+    """Return whether a file has the name and the text of a module; its syntax is left to its import."""
+    if file.suffix != ".py":
+        return False
+    try:
+        with tokenize.open(file) as text:
+            return "\0" not in text.read()
+    except (SyntaxError, UnicodeDecodeError):  # an unknown encoding, or bytes that are no text
+        return False

@@ -228,3 +228,5 @@ def _clear_of_missing(file: Path) -> Iterator[None]:
         raise ConfigurationError(
             f"{file} imports {missing!r}, which is neither installed nor in the file's folder; {_WHICH_PACKAGE}."
         ) from error
+    except SyntaxError as error:
+        raise ConfigurationError(f"{error.filename or file}, line {error.lineno or 1}: {error.msg}.") from error

@@ -1,4 +1,4 @@
-"""Install the package of a Space, which is somebody else's code, once the user trusts it."""
+"""The code of a Space, which is another author's: its package or its folder, once the user trusts it."""
 
 import importlib
 import os
@@ -8,9 +8,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from openenv._extras import DISTRIBUTION
-from openenv.core.exceptions import ConfigurationError, ProviderError
-from openenv.core.providers.spaces import space_repository
+from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError, ProviderError
+from openenv.core.providers.spaces import space_repository, space_url
 from openenv.core.providers.venv.installer import NO_PUBLIC_PACKAGE, find_uv, has_pip, run_installer, write_lines
+from openenv.hub.names import read_repo_name
 
 TRUST_VARIABLE = "OPENENV_TRUST_REMOTE_CODE"
 """Trusts every Space whose package is asked for, where it is 1, true or yes."""
@@ -40,15 +41,43 @@ def install_space(repo_id: str, *, trusted: bool = False) -> None:
     importlib.invalidate_caches()
 
 
+def downloaded_space(space: str, *, trusted: bool = False) -> Path:
+    """Download a Space whose code may run on this machine.
+
+    Args:
+        space: ``OWNER/NAME``, or the address of its page.
+        trusted: Whether its code may run here; else ``OPENENV_TRUST_REMOTE_CODE`` says so, or the user at the terminal
+            is asked.
+
+    Raises:
+        EnvironmentNotFoundError: It may not.
+        HubError: There is no such Space, or the Hub can't be reached.
+    """
+    name = read_repo_name(space)
+    if not (trusted or _is_trusted_by_variable() or _is_trusted_by_hand(name.id)):
+        missing = "" if "://" in space else f"There is no folder {space} here. "
+        raise EnvironmentNotFoundError(
+            f"{missing}To run the code of the Space {name.id} on this machine, say that you trust its author, with "
+            f"{TRUST_VARIABLE}=1 or, for a command that has it, --trust-remote-code. To look at it first: openenv pull "
+            f"{name.id}. To play where the Hub runs it: openenv play {space_url(name.id)}"
+        )
+    from openenv.hub.downloading import download_space  # with its library, which takes long
+    from openenv.hub.library import disable_progress_bars
+
+    if not sys.stderr.isatty():  # files and pipes
+        disable_progress_bars()
+    return download_space(space)
+
+
 def _is_trusted_by_variable() -> bool:
     return os.environ.get(TRUST_VARIABLE, "").lower() in ("1", "true", "yes")
 
 
-def _is_trusted_by_hand(repository: str) -> bool:
+def _is_trusted_by_hand(source: str) -> bool:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     # Not input(), which asks on the standard output, wherever that goes.
-    sys.stderr.write(f"This installs and runs code from {repository}. Do you trust it? [y/N] ")
+    sys.stderr.write(f"This installs and runs code from {source}. Do you trust it? [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 

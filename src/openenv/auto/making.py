@@ -8,20 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 from openenv.auto.discovery import find_environment
 from openenv.auto.in_process import InProcessProvider
-from openenv.auto.names import check_no_image, is_adapted, is_url
+from openenv.auto.installing import downloaded_space
 from openenv.auto.package import EnvironmentPackage, made_client_class
 from openenv.auto.serving import app_for
+from openenv.auto.target import MADE, Target, TargetKind
+from openenv.core import providers
 from openenv.core.client.launch import make_client
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server.execution.introspection import EnvironmentFactory
 from openenv.core.env_server.settings import SETTINGS
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.generic_client import GenericEnvClient
-from openenv.core.providers.base import RuntimeProvider
+from openenv.core.providers.base import Provider
 from openenv.core.providers.local_process import LocalProcessProvider
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
+
+_WITHOUT_PACKAGE = frozenset({TargetKind.ADAPTED, TargetKind.IMAGE})
 
 # A debugger may stop a server in this process for as long as it likes.
 IN_PROCESS_OPTIONS: Mapping[str, Any] = {"message_timeout_s": None, "websocket_ping_interval_s": None}
@@ -45,9 +49,10 @@ def make(
 
     Args:
         name_or_path_or_url: Name of an installed environment (``wordle``), an environment's folder or file
-            (``guess.py``, ``guess.py:GuessEnvironment``), the address of a running server (``http://host:8000``), or
-            another world's environment (``gymnasium:CartPole-v1``), whose actions and observations are dicts. Or an
-            environment's class, a function that makes one, or an instance, which are served in this process.
+            (``guess.py``, ``guess.py:GuessEnvironment``), the address of a running server (``http://host:8000``), an
+            environment of another library (``gymnasium:CartPole-v1``), whose actions and observations are dicts, a
+            Space whose code may run here (``OWNER/NAME``), or an image (``docker:IMAGE``). Or an environment's class, a
+            function that makes an environment, or an instance, which are served in this process.
         environment: For an address: name or folder of the environment that is served there, for the types of its
             client. Without it actions and observations are dicts.
         max_sessions: Sessions that the started server may hold at once; the environment's own default if ``None``.
@@ -79,39 +84,95 @@ def make(
         with openenv.make("wordle", traces="traces.db").sync() as client:
             client.reset(seed=1)  # see openenv traces list traces.db
     """
-    target = name_or_path_or_url
-    if in_process or not isinstance(target, str | Path):
+    target = Target.of(name_or_path_or_url).required(MADE, "make")
+    if in_process or target.kind is TargetKind.CLASS:
         if in_process is False or venv or env_vars or environment is not None:
             raise ConfigurationError(
                 "A class, a function or an instance is served in this process, as all else is with in_process=True. "
                 "Leave out in_process=False, venv, env_vars and environment. A server in a process of its own needs a "
                 "name, a folder or a file, as in make('guess.py')."
             )
-        provider: RuntimeProvider = in_process_provider(target, max_sessions, traces)
+        provider: Provider = in_process_provider(target, max_sessions, traces)
         return _in_process_client_class(target)(provider=provider, **{**IN_PROCESS_OPTIONS, **client_kwargs})
-    if is_url(target):
-        if traces is not None:
-            raise ConfigurationError(
-                f"traces is for a server that make starts. The one at {target} keeps its episodes where its own option "
-                "--traces says."
-            )
+    if traces is not None and target.kind in (TargetKind.ADDRESS, TargetKind.IMAGE):
+        raise ConfigurationError(
+            f"traces is for a server that make starts on this machine. The one at {target.text} keeps its episodes "
+            "where its own option --traces says."
+        )
+    if target.kind is TargetKind.ADDRESS:
         client_class = GenericEnvClient if environment is None else find_environment(environment).client_class()
-        return client_class(base_url=str(target), **client_kwargs)
+        return client_class(base_url=target.text, **client_kwargs)
+    target = located(target)
+    env_vars = dict(env_vars or {})
     if traces is not None:
-        env_vars = {**(env_vars or {}), SETTINGS["traces"].variable: str(traces)}
-    check_no_image(target)
-    if is_adapted(target):
-        if venv:
-            raise ConfigurationError(f"venv needs an environment's folder, and {target} has none.")
-        provider = LocalProcessProvider(target, max_sessions=max_sessions, env_vars=env_vars)
-        return GenericEnvClient(provider=provider, **client_kwargs)
-    package = find_environment(target)
-    provider = LocalProcessProvider(package.target, max_sessions=max_sessions, env_vars=env_vars, venv=venv)
-    own_class: type[Any] = package.client_class()
+        env_vars[SETTINGS["traces"].variable] = str(traces)
+    provider = server_of(target, max_sessions=max_sessions, env_vars=env_vars, venv=venv)
+    own_class: type[Any] = (
+        GenericEnvClient if target.kind in _WITHOUT_PACKAGE else find_environment(target).client_class()
+    )
     if not issubclass(own_class, EnvClient):
         return make_client(own_class, provider, provider.launch(), client_kwargs)
     client: EnvClient[Any, Any, Any] = own_class(provider=provider, **client_kwargs)
     return client
+
+
+def located(target: Target, *, trusted: bool = False) -> Target:
+    """Return a target on this machine: for a Space the folder that it is downloaded to, else the target itself.
+
+    Args:
+        target: What was given.
+        trusted: Whether a Space's code may run here; see ``downloaded_space``.
+
+    Raises:
+        EnvironmentNotFoundError: A Space's code may not run here.
+        HubError: There is no such Space, or the Hub can't be reached.
+    """
+    return Target.of(downloaded_space(target.text, trusted=trusted)) if target.kind is TargetKind.SPACE else target
+
+
+def server_of(
+    target: Target, *, max_sessions: int | None = None, env_vars: Mapping[str, str] | None = None, venv: bool = False
+) -> Provider:
+    """Make what starts the server of a target in a process or a container of its own. Nothing is started here.
+
+    Args:
+        target: What is to be served, no address.
+        max_sessions: Sessions that the server may hold at once; the environment's own default if ``None``.
+        env_vars: Environment variables to set for the server.
+        venv: Whether it runs in a Python environment of its own.
+
+    Raises:
+        EnvironmentNotFoundError: There is no such environment.
+        ConfigurationError: The environment is not as it must be.
+        ProviderError: There is no Docker for an image.
+    """
+    if venv and target.kind in _WITHOUT_PACKAGE:
+        raise ConfigurationError(f"venv needs an environment's folder, and {target.text} has none.")
+    if target.kind is not TargetKind.IMAGE:
+        served = checked(target, imports=not venv)
+        return LocalProcessProvider(served, max_sessions=max_sessions, env_vars=env_vars, venv=venv)
+    sessions = {} if max_sessions is None else {SETTINGS["max_sessions"].variable: str(max_sessions)}
+    return providers.LocalDockerProvider(target.text, env_vars={**sessions, **(env_vars or {})})
+
+
+def checked(target: Target, *, imports: bool = True) -> str:
+    """Return what the server's process finds an environment by, if it is there. A folder is not imported.
+
+    Args:
+        target: A target that a process of this machine serves.
+        imports: Whether a file is imported, to see that it has an environment.
+
+    Raises:
+        EnvironmentNotFoundError: There is no such environment.
+        ConfigurationError: The environment is not as it must be.
+    """
+    if target.kind is TargetKind.ADAPTED:
+        import_module("openenv.adapters.targets").find_adapted(target)
+        return target.text
+    package = find_environment(target)
+    if imports:
+        package.check()
+    return package.target
 
 
 def in_process_provider(
@@ -120,7 +181,7 @@ def in_process_provider(
     """Make what serves an environment in this process.
 
     Args:
-        target: A class, a function that makes an environment, an instance, or what such is found by.
+        target: What is served: a class, a function that makes an environment, an instance, or any other target.
         max_sessions: Sessions that the server may hold at once; the environment's own default if ``None``.
         traces: As for ``make``.
 
@@ -128,21 +189,22 @@ def in_process_provider(
         EnvironmentNotFoundError: No such environment.
         ConfigurationError: It is not as it must be, or is a server elsewhere.
     """
-    if not isinstance(target, str | Path):
-        name = EnvironmentFactory(target).name
-        return InProcessProvider(partial(app_for, target, name, max_sessions=max_sessions, debug=True, traces=traces))
-    if is_url(target):
-        raise ConfigurationError(f"in_process=True needs an environment that can be served here, and got {target}.")
-    if is_adapted(target):
-        found = import_module("openenv.adapters.targets").find_adapted(target)
-        return InProcessProvider(partial(found.app, traces))
-    return InProcessProvider(partial(_app_of, find_environment(target), max_sessions, traces))
+    found = located(Target.of(target))
+    if found.kind is TargetKind.CLASS:
+        make_app = partial(app_for, found.source, found.text, max_sessions=max_sessions, debug=True, traces=traces)
+        return InProcessProvider(make_app)
+    if found.kind in (TargetKind.ADDRESS, TargetKind.IMAGE):
+        raise ConfigurationError(f"in_process=True needs an environment that can be served here, and got {found.text}.")
+    if found.kind is TargetKind.ADAPTED:
+        adapted = import_module("openenv.adapters.targets").find_adapted(found)
+        return InProcessProvider(partial(adapted.app, traces))
+    return InProcessProvider(partial(_app_of, find_environment(found), max_sessions, traces))
 
 
-def _in_process_client_class(target: Any) -> type[EnvClient[Any, Any, Any]]:
-    if not isinstance(target, str | Path):
-        return made_client_class(EnvironmentFactory(target).learn_class())
-    return GenericEnvClient if is_adapted(target) else find_environment(target).client_class()
+def _in_process_client_class(target: Target) -> type[EnvClient[Any, Any, Any]]:
+    if target.kind is TargetKind.CLASS:
+        return made_client_class(EnvironmentFactory(target.source).learn_class())
+    return GenericEnvClient if target.kind is TargetKind.ADAPTED else find_environment(target).client_class()
 
 
 def _app_of(package: EnvironmentPackage, max_sessions: int | None, traces: str | Path | None) -> "FastAPI":

@@ -207,6 +207,9 @@ class EnvironmentPackage:
         player: Player = load_attribute(self, "player", self.manifest.player)(seed)
         return player
 
+    def check(self) -> None:
+        """Refuse what is no environment, before a server is started; a folder is imported by its server alone."""
+
     def app(self) -> "FastAPI":
         """Import the server's application; for a process that serves nothing else. A folder without one has it built.
 

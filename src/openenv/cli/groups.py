@@ -19,8 +19,15 @@ _TYPE = re.compile(r"<(?:list\[)?(\w+)(?: range|\])>")
 _HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
 
+class RefusedTargetError(OpenEnvError):
+    """A command was given what is no environment, or none that it takes; it ends with status 2."""
+
+
 class ReportedErrors:
-    """Commands that end on an error with its message and status 1, in a terminal and in programs that run them."""
+    """Commands that end on an error with its message, in a terminal and in programs that run them.
+
+    The status is 2 where the target is none, else 1.
+    """
 
     def main(self, *args: Any, standalone_mode: bool = True, **settings: Any) -> Any:
         """Run the command.
@@ -39,7 +46,7 @@ class ReportedErrors:
             if debugs:
                 traceback.print_exception(error)
             typer.echo(f"Error: {error}", err=True)
-            sys.exit(1)
+            sys.exit(2 if isinstance(error, RefusedTargetError) else 1)
 
 
 class GroupOfCommands(ReportedErrors, TyperGroup):

@@ -11,6 +11,7 @@ from openenv.core.env_server.logs import LogLevel, LogSettings
 from openenv.core.env_server.settings import check_field_path
 from openenv.core.exceptions import ConfigurationError
 
+PLAYED_TEXT = "Name, folder or file of an environment, PREFIX:ID, a URL, a Space, or docker:IMAGE."
 LogLevelName = LogLevel
 LOG_LEVEL, LOG_FORMAT = map(LogSettings.variable, ("level", "format"))
 """Variables of the options ``--log-level`` and ``--log-format``."""
@@ -76,9 +77,7 @@ TrustRemoteCode = Annotated[
 Private = Annotated[bool, typer.Option("--private", help="For you and your organization only.")]
 
 # What is played, by whom and how.
-PlayedEnvironment = Annotated[
-    str, environment_argument("Name, folder or file of an environment, PREFIX:ID, or a server's URL.")
-]
+PlayedEnvironment = Annotated[str, environment_argument(PLAYED_TEXT)]
 ResetParameters = Annotated[
     list[str] | None,
     typer.Option("--reset", metavar="NAME=VALUE", help="A parameter of each reset, as in difficulty=hard; repeatable."),

@@ -4,7 +4,7 @@ import os
 
 import typer
 
-from openenv.cli.targets import find_target
+from openenv.adapters.targets import find_target
 from openenv.core.env_server.access.policy import RequiredToken, auth_requirement_of
 
 app = find_target(os.environ["OPENENV_SERVED"], os.environ.get("OPENENV_SERVED_APP")).app()

@@ -11,10 +11,12 @@ from urllib.request import Request
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from openenv.auto.target import Target, TargetKind
+from openenv.core.addresses import url_with_path
 from openenv.core.client.client import authorized_headers
 from openenv.core.client.transport.connection import server_sentence, unauthorized
 from openenv.core.documents import MAX_JSON_BYTES, DocumentError, parse_json
-from openenv.core.exceptions import ConfigurationError, ConnectionFailedError
+from openenv.core.exceptions import ConnectionFailedError
 from openenv.core.providers.health import opener_for
 
 _TIMEOUT_S = 5.0
@@ -197,15 +199,12 @@ class ServerReadings:
         url: The server's address. If it asks for a token, ``OPENENV_TOKEN`` holds it.
 
     Raises:
-        ConfigurationError: The address is none, or the token can't stand in a header.
+        EnvironmentNotFoundError: The address is none.
+        ConfigurationError: The token can't stand in a header.
     """
 
     def __init__(self, url: str) -> None:
-        if "://" not in url:
-            url = f"http://{url}"
-        if not url.startswith(("http://", "https://")):
-            raise ConfigurationError(f"A server's address looks like http://host:port, but got {url!r}.")
-        self.url = url.rstrip("/")
+        self.url = Target.of(url).required({TargetKind.ADDRESS}, "`openenv top`").text
         self._headers = authorized_headers(None, None)
         self._opener = opener_for(self.url)
 
@@ -235,7 +234,7 @@ class ServerReadings:
             raise ConnectionFailedError(f"Expected JSON at {self.url}/sessions, but: {error}.") from error
 
     def _get(self, path: str, *, may_be_missing: bool = False) -> str | None:
-        request = Request(self.url + path)  # noqa: S310  # the scheme was checked above
+        request = Request(url_with_path(self.url, path))  # noqa: S310  # the scheme was checked above
         for name, value in self._headers.items():
             request.add_unredirected_header(name, value)  # the token is for this server alone
         try:

@@ -1,10 +1,92 @@
-"""What a command is to serve, by the name that it is given."""
+"""The target of a command: read and checked before anything is started."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from openenv.adapters.targets import AdaptedEnvironment
-from openenv.adapters.targets import find_target as find_target
+from openenv.auto.making import checked, located
+from openenv.auto.target import PLAYED, Target, TargetKind
+from openenv.cli.groups import RefusedTargetError
+from openenv.core.client.client import authorized_headers
+from openenv.core.client.server_api import fetch_schemas
+from openenv.core.exceptions import OpenEnvError, ServerError
+
+
+def read_target(
+    text: str, command: str, kinds: Collection[TargetKind] = PLAYED, *, trusted: bool = False, imports: bool = True
+) -> Target:
+    """Read what a command was given for an environment, and check that it is there.
+
+    Args:
+        text: The argument.
+        command: Name of the command.
+        kinds: Kinds of targets that it takes.
+        trusted: Whether a Space's code may run here.
+        imports: Whether a file is imported, to see that it has an environment.
+
+    Returns:
+        The target; for a Space the folder that it was downloaded to.
+
+    Raises:
+        RefusedTargetError: There is no such environment or server, or the command does not take its kind.
+    """
+    with refusing_targets():
+        target = located(Target.of(text).required(kinds, f"`openenv {command}`"), trusted=trusted)
+        if target.kind is TargetKind.ADDRESS:
+            fetch_schemas(target.text, authorized_headers(None, None))
+        elif target.kind is not TargetKind.IMAGE:
+            checked(target, imports=imports)
+    return target
+
+
+def played_environment(text: str, command: str, base_url: str | None = None) -> str:
+    """Return the environment of a command that plays episodes: as it was given, but for a Space its folder.
+
+    Args:
+        text: The argument.
+        command: Name of the command.
+        base_url: Address of the environment's server, if it was given; its package need not be here then, and
+            ``check_server`` requests the server's schemas.
+
+    Raises:
+        RefusedTargetError: As for ``read_target``.
+    """
+    if base_url is None:
+        target = read_target(text, command)
+        return target.text if target.kind is TargetKind.FOLDER else text
+    with refusing_targets():
+        Target.of(base_url).required({TargetKind.ADDRESS}, f"`openenv {command} --base-url`")
+        Target.of(text).required(PLAYED, f"`openenv {command}`")
+    return text
+
+
+def check_server(base_url: str | None) -> None:
+    """Refuse an address at which no server of an environment answers.
+
+    Args:
+        base_url: The address; ``None`` for none.
+
+    Raises:
+        RefusedTargetError: No server answers there, or another one.
+    """
+    if base_url is not None:
+        read_target(base_url, "--base-url", {TargetKind.ADDRESS})
+
+
+@contextmanager
+def refusing_targets() -> Iterator[None]:
+    """Have the errors of a target end the command with status 2.
+
+    Raises:
+        RefusedTargetError: The target was refused.
+    """
+    try:
+        yield
+    except ServerError:  # the server is there, and refuses, as one that requires a token
+        raise
+    except (OpenEnvError, OSError) as error:
+        raise RefusedTargetError(str(error)) from error
 
 
 def find_mcp_server(

@@ -9,8 +9,9 @@ from typing import Any
 from fastapi import FastAPI
 
 from openenv.adapters.targets import AdaptedEnvironment, find_target
-from openenv.auto.files import find_file, is_file
+from openenv.auto.discovery import find_environment
 from openenv.auto.package import EnvironmentPackage
+from openenv.auto.target import SERVED, Target, TargetKind
 from openenv.core.env_server.app import SERVED_SESSIONS, create_app, default_sessions
 from openenv.core.env_server.execution.introspection import EnvironmentFactory
 from openenv.core.env_server.logs import LogFormat
@@ -89,9 +90,8 @@ def environment_of(given: Any) -> Any:
     if isinstance(given, Path):
         return str(given.resolve())
     if isinstance(given, str):
-        if is_file(given):
-            return find_file(given).target
-        return str(Path(given).resolve()) if Path(given, "openenv.yaml").is_file() else given
+        target = Target.of(given).required(SERVED, "A fleet")
+        return find_environment(target).target if target.kind in (TargetKind.FILE, TargetKind.FOLDER) else given
     if EnvironmentFactory(given).shared is not None:
         raise ConfigurationError("Expected a class or a function, which each server of a fleet calls; got an instance.")
     return given

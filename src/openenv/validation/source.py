@@ -87,6 +87,8 @@ def read_source(folder: Path) -> Source:
         EnvironmentNotFoundError: There is no such folder, or it holds no ``openenv.yaml``.
     """
     folder = folder.expanduser().resolve()
+    if not folder.is_dir():
+        raise EnvironmentNotFoundError(f"There is no folder {folder}; give the one that holds {MANIFEST_FILE}.")
     if not (folder / MANIFEST_FILE).is_file():
         raise EnvironmentNotFoundError(f"{folder} holds no {MANIFEST_FILE}; `openenv init NAME` makes an environment.")
     return read_files(folder)

@@ -6,13 +6,12 @@ from dataclasses import asdict, dataclass
 from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError
-from urllib.parse import urlsplit
 from urllib.request import Request
 
-from openenv.auto.names import is_url
+from openenv.auto.target import Target, TargetKind
+from openenv.core.addresses import url_with_path
 from openenv.core.client.client import authorized_headers
 from openenv.core.documents import MAX_JSON_BYTES, parse_json
-from openenv.core.exceptions import ConfigurationError
 from openenv.core.providers.health import opener_for
 
 STANDARD_VERSION = "1.0.0"
@@ -63,6 +62,11 @@ class UrlReport:
         """Whether the server meets every criterion."""
         return all(each.passed for each in self.criteria)
 
+    @property
+    def answered(self) -> bool:
+        """Return whether the server has answered any request."""
+        return any(each.actual.get("status_code") is not None for each in self.criteria)
+
     def as_json(self) -> dict[str, Any]:
         """Return the report as JSON values."""
         failed = [each.id for each in self.criteria if not each.passed]
@@ -85,22 +89,19 @@ class UrlReport:
         }
 
 
-def validate_url(url: str, timeout_s: float = TIMEOUT_S) -> UrlReport:
+def validate_url(url: str, timeout_s: float = TIMEOUT_S, token: str | None = None) -> UrlReport:
     """Check a running server. Nothing is reset or stepped.
 
     Args:
-        url: The server's address, ``http://``, ``https://`` or without either; the token in ``OPENENV_TOKEN`` is sent
-            with requests.
+        url: The server's address, or that of its socket or page.
         timeout_s: Seconds that each answer may take.
+        token: The token that is sent with requests; what ``OPENENV_TOKEN`` says if ``None``.
 
     Raises:
-        ConfigurationError: The address is none.
+        EnvironmentNotFoundError: The address is none.
     """
-    if is_url(url) and "://" not in url:
-        url = f"http://{url}"
-    if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
-        raise ConfigurationError(f"Expected a server's address, as in http://localhost:8000, got {url!r}.")
-    server = ServerRoutes(url.rstrip("/"), timeout_s)
+    address = Target.of(url).required({TargetKind.ADDRESS}, "The check of a server").text
+    server = ServerRoutes(address, timeout_s, token)
     openapi = server.get("/openapi.json")
     paths = openapi.mapping("paths")
     present = {path: path in paths for path in _CONTROL} if paths is not None else {}
@@ -139,21 +140,22 @@ class ServerRoutes:
     Args:
         url: Its address.
         timeout_s: Seconds that each answer may take.
+        token: The token that is sent; what ``OPENENV_TOKEN`` says if ``None``.
     """
 
-    def __init__(self, url: str, timeout_s: float) -> None:
+    def __init__(self, url: str, timeout_s: float, token: str | None = None) -> None:
         self.url = url
         self._timeout_s = timeout_s
-        self._headers = authorized_headers(None, None)
+        self._headers = authorized_headers(None, token)
 
     def get(self, path: str) -> _Answer:
         """Return what a route answers to GET."""
-        return self._answer(Request(f"{self.url}{path}"))  # noqa: S310  # validate_url has checked it
+        return self._answer(Request(url_with_path(self.url, path)))  # noqa: S310  # validate_url has checked it
 
     def post(self, path: str, body: Any) -> _Answer:
         """Return what a route answers to POST."""
         data, kind = json.dumps(body).encode(), {"Content-Type": "application/json"}
-        return self._answer(Request(f"{self.url}{path}", data, kind))  # noqa: S310
+        return self._answer(Request(url_with_path(self.url, path), data, kind))  # noqa: S310
 
     def _answer(self, request: Request) -> _Answer:
         for name, value in self._headers.items():

@@ -41,4 +41,4 @@ def test_an_environment_that_lacks_something_fails(openenv_here: Callable[..., A
 def test_what_has_no_folder_has_no_needs_that_it_says(openenv: Run) -> None:
     ended = openenv("doctor", "gymnasium:CartPole-v1")
     assert ended.returncode == 2
-    assert "has no folder that says what it needs" in ended.stderr
+    assert "`openenv doctor` takes a name, a folder, a file of Python or a Space" in ended.stderr

@@ -119,6 +119,6 @@ def test_a_folder_is_told_of(openenv: Any, tmp_path: Any) -> None:
 )
 def test_what_is_not_there_is_an_error_of_one_line(openenv_here: Any, target: str, said: str) -> None:
     shown = openenv_here("info", target)
-    assert shown.returncode == 1
+    assert shown.returncode == 2
     assert said in shown.stderr
     assert len(shown.stderr.splitlines()) == 1

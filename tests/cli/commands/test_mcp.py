@@ -146,7 +146,7 @@ def test_what_is_no_message_is_survived(noisy: Path, openenv: Run) -> None:
 
 def test_an_environment_that_there_is_not(openenv: Run) -> None:
     done = openenv("mcp", "nowhere_env")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.startswith("Error: ")
 

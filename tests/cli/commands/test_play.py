@@ -316,8 +316,8 @@ def test_public_folders_are_played(openenv: Any, tmp_path: Path) -> None:
 
 def test_no_server_is_told(openenv_here: Any) -> None:
     played = openenv_here("play", "http://127.0.0.1:9")
-    assert played.returncode == 1
-    assert played.stderr.startswith("Error: Failed to connect to ws://127.0.0.1:9/ws")
+    assert played.returncode == 2
+    assert played.stderr.startswith("Error: Expected the environment's schemas at http://127.0.0.1:9/schema, but: ")
 
 
 def test_a_server_that_cannot_start_is_told_with_its_log(openenv: Any, tmp_path: Path) -> None:

@@ -534,12 +534,12 @@ def test_another_worlds_environment_is_served_by_workers_with_processes_of_their
     ("target", "told"),
     [
         ("gymnasium:CartPol-v1", "Gymnasium has no environment 'CartPol-v1'. Did you mean CartPole-v1"),
-        ("gymnasum:CartPole-v1", "No other world is called 'gymnasum'. Did you mean gymnasium?"),
+        ("gymnasum:CartPole-v1", "No adapter has the prefix 'gymnasum'. Did you mean gymnasium?"),
     ],
 )
 def test_another_worlds_unknown_environment_is_one_line(openenv: Any, target: str, told: str) -> None:
     ended = openenv("serve", target, "-p", 0)
-    assert (ended.returncode, ended.stdout) == (1, "")
+    assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.startswith(f"Error: {told}")
     assert ended.stderr.count("\n") == 1
 

@@ -81,11 +81,12 @@ def test_off_a_terminal_it_prints_once(openenv_here: Any, counter_server: Runnin
 
 
 @pytest.mark.parametrize(
-    ("url", "message"), [("http://127.0.0.1:1", "No answer from http://127.0.0.1:1"), ("ftp://x", "http://host:port")]
+    ("url", "message"),
+    [("http://127.0.0.1:1", "No answer from http://127.0.0.1:1"), ("ftp://x", "Expected a server's address")],
 )
 def test_no_server(openenv_here: Any, url: str, message: str) -> None:
     ended = openenv_here("top", url, "--once")
-    assert ended.returncode == 1
+    assert ended.returncode == 2
     assert ended.stderr.startswith("Error: ")
     assert message in ended.stderr
 

@@ -146,7 +146,7 @@ def test_replay_and_show_say_what_is_left_out(openenv_here: Any, file: str, tmp_
     [
         (["show", "FILE", "9-9"], 1, "Expected the id of an episode"),
         (["show", "FILE", "x"], 1, "Expected the id of an episode"),
-        (["replay", "FILE", "1-1", "--env", "no-such"], 1, "No environment is called 'no-such'"),
+        (["replay", "FILE", "1-1", "--env", "no-such"], 2, "No environment is called 'no-such'"),
         (["list", "FILE", "--since", "soon"], 1, "Expected --since to be a time"),
         (["list", "FILE", "--ending", "won"], 2, "Invalid value for '--ending'"),
         (["list", "no-such-file"], 1, "Expected a file of traces at no-such-file"),

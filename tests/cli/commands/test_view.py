@@ -59,7 +59,7 @@ def test_a_browser_is_opened_on_a_run(tmp_path: Path) -> None:
 
 def test_a_folder_without_traces_is_refused(openenv: Run, tmp_path: Path) -> None:
     finished = openenv("view", tmp_path)
-    assert finished.returncode == 1
+    assert finished.returncode == 2
     assert "or one file of traces (.db); found none." in " ".join(finished.stderr.split())
 
 

@@ -1,19 +1,19 @@
 """From what an environment may be named by to a client."""
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from openenv.auto.discovery import find_environment
-from openenv.auto.names import is_adapted, is_url
+from openenv.auto.making import in_process_provider, located, server_of
+from openenv.auto.target import MADE, Target, TargetKind
 from openenv.core.env_client import EnvClient
 from openenv.core.generic_client import GenericEnvClient
-from openenv.core.providers.local_process import LocalProcessProvider
 from openenv.core.sync_client import SyncEnvClient
 
 Client = EnvClient[Any, Any, Any]
-Source = str | Path | Client | SyncEnvClient[Any, Any, Any]
-"""Name of an installed environment, its folder, ``PREFIX:ID``, a server's URL, or a client of one's own."""
+Source = str | Path | Client | SyncEnvClient[Any, Any, Any] | Callable[[], Any]
+"""What ``openenv.make`` takes, or a client of one's own."""
 
 
 def open_client(environment: Source, sessions: int, opened: ExitStack, *, arrays: bool = False) -> Client:
@@ -39,8 +39,10 @@ def open_client(environment: Source, sessions: int, opened: ExitStack, *, arrays
     return client
 
 
-def _make_client(environment: str | Path, sessions: int, arrays: bool) -> Client:
-    if is_url(environment):
-        return GenericEnvClient(base_url=str(environment), arrays=arrays)
-    served = environment if is_adapted(environment) else find_environment(environment).target
-    return GenericEnvClient(provider=LocalProcessProvider(served, max_sessions=sessions), arrays=arrays)
+def _make_client(environment: Any, sessions: int, arrays: bool) -> Client:
+    target = located(Target.of(environment).required(MADE, "The vector of Gymnasium"))
+    if target.kind is TargetKind.ADDRESS:
+        return GenericEnvClient(base_url=target.text, arrays=arrays)
+    is_class = target.kind is TargetKind.CLASS
+    server = in_process_provider(target, sessions) if is_class else server_of(target, max_sessions=sessions)
+    return GenericEnvClient(provider=server, arrays=arrays)

@@ -11,15 +11,14 @@ from typing import Any, NamedTuple
 from skyrl_gym.envs.base_text_env import BaseTextEnv, BaseTextEnvStepOutput, ConversationType
 
 from openenv.adapters.text import ActionText, observation_text
-from openenv.auto.discovery import find_environment
-from openenv.auto.names import is_adapted, is_url
+from openenv.auto.making import located, server_of
+from openenv.auto.target import PLAYED, Target, TargetKind
 from openenv.core.client.client import authorized_headers
 from openenv.core.client.server_api import fetch_schemas
 from openenv.core.client_types import StepResult
 from openenv.core.env_server.mcp_types import ListToolsAction
 from openenv.core.exceptions import ConfigurationError, RequestRejectedError
 from openenv.core.generic_client import GenericEnvClient
-from openenv.core.providers.local_process import LocalProcessProvider
 from openenv.core.sync_client import SyncEnvClient
 
 __all__ = ["ServedTextEnv"]
@@ -166,16 +165,17 @@ class _Server(NamedTuple):
 @cache
 def _found(name: str) -> _Server:
     """Return an environment's server, started if need be."""
-    url, token = (name, None) if is_url(name) else _started(name)
+    target = located(Target.of(name).required(PLAYED, "ServedTextEnv"))
+    url, token = (target.text, None) if target.kind is TargetKind.ADDRESS else _started(target)
     schema = fetch_schemas(url, authorized_headers(None, token))["action"]
     if _is_tool_call(schema):
         schema = {**schema, "required": _TOOL_CALL}  # without this, a tool's name alone would be a call
     return _Server(url, token, ActionText(schema))
 
 
-def _started(name: str) -> tuple[str, str | None]:
+def _started(target: Target) -> tuple[str, str | None]:
     """Start a server, which ends with this process, and return its address and its token."""
-    provider = LocalProcessProvider(name if is_adapted(name) else find_environment(name).target)
+    provider = server_of(target)
     atexit.register(provider.shut_down)
     return provider.launch(), provider.token
 

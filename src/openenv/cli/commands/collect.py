@@ -16,6 +16,7 @@ from openenv.cli.model_address import SCRIPTED, ProviderName, model_address
 from openenv.cli.options import LLMPort, PlayedEnvironment, Sessions, episodes_option, folder_option, player_option
 from openenv.cli.play_settings import play_options, play_settings
 from openenv.cli.setting_options import with_settings
+from openenv.cli.targets import check_server, played_environment
 from openenv.core.documents import DocumentError, parse_json
 from openenv.core.exceptions import ConfigurationError
 from openenv.hub.names import checked_repo_id
@@ -93,7 +94,8 @@ def collect(
     if provider == SCRIPTED and address is None:
         settings.setdefault("player", "scripted")
     reset = _reset(settings.get("reset"), dataset_config)
-    played = play_settings(**{"environment": environment, **settings, "llm_endpoint": address, "reset": reset})
+    named = played_environment(environment, "collect", settings.get("base_url"))
+    played = play_settings(**{"environment": named, **settings, "llm_endpoint": address, "reset": reset})
     if played.model is not None and address is None:
         raise ConfigurationError(
             "A model plays behind an address: give it with --llm-endpoint, as http://host:8000/v1, or name a "
@@ -103,6 +105,7 @@ def collect(
         raise ConfigurationError("--keep-losses keeps every episode, and --min-reward does not; leave one out.")
     if not resume and output.exists() and any(output.iterdir()):
         raise ConfigurationError(f"--no-resume needs a new folder, and {output} has files. Choose another --output.")
+    check_server(settings.get("base_url"))
     hub = _hub_for(push_to_hub, {"--private": private, "--commit-message": commit_message})
     collecting = import_module("openenv.train.dataset.collecting")
     try:

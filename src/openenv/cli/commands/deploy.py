@@ -7,8 +7,10 @@ from typing import Annotated, Any, Literal
 import typer
 
 from openenv.auto.discovery import find_environment
+from openenv.auto.target import PACKAGED
 from openenv.cli.options import environment_argument
 from openenv.cli.setting_options import options_of, with_settings
+from openenv.cli.targets import read_target
 from openenv.core.providers.base import token_for
 from openenv.core.providers.kubernetes.manifests import name_from
 from openenv.core.providers.resources import Resources
@@ -25,7 +27,7 @@ secrets_option, containers_option = (
 def deploy(
     settings: dict[str, Any],
     _target: Annotated[Literal["k8s"], typer.Argument(metavar="k8s", help="What to deploy to: k8s, for Kubernetes.")],
-    environment: Annotated[str, environment_argument("Name or folder of an environment.")],
+    environment: Annotated[str, environment_argument("Name, folder or file of an environment, or a Space.")],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="DIR", help="Where to write.  [default: deploy/NAME]")
     ] = None,
@@ -43,8 +45,9 @@ def deploy(
     ] = False,
 ) -> None:
     """Write what Kubernetes needs to run an environment's servers, and say what to do with it."""
+    package = find_environment(read_target(environment, "deploy", PACKAGED, imports=False))
     deployment = DeploymentSettings(
-        **{"name": name_from(find_environment(environment).name), **settings},
+        **{"name": name_from(package.name), **settings},
         resources=Resources(cpus=cpus, memory=memory, gpus=gpus),
         token=token_for({}) if with_token else None,
         read_only_root=not writable_root,

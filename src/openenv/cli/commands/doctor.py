@@ -10,9 +10,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from openenv.auto.discovery import find_environment
 from openenv.auto.package import EnvironmentPackage
+from openenv.auto.target import PACKAGED
 from openenv.cli.options import AsJson, environment_argument
-from openenv.cli.targets import find_target
+from openenv.cli.targets import read_target
 from openenv.doctor.checkup import examine, first_missing, probes
 from openenv.doctor.finding import Finding, Status
 from openenv.doctor.needs import probes_for
@@ -41,10 +43,7 @@ def doctor(
 
 
 def _package(environment: str) -> EnvironmentPackage:
-    package = find_target(environment)
-    if not isinstance(package, EnvironmentPackage):
-        raise typer.BadParameter(f"{environment} has no folder that says what it needs.")
-    return package
+    return find_environment(read_target(environment, "doctor", PACKAGED, imports=False))
 
 
 def _print(found: Sequence[Finding], environment: str | None) -> None:

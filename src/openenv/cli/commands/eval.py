@@ -16,6 +16,7 @@ from openenv.cli.model_address import model_address
 from openenv.cli.options import AsJson, LLMPort, PlayedEnvironment, Sessions, episodes_option, folder_option
 from openenv.cli.play_settings import play_options, play_settings
 from openenv.cli.setting_options import with_settings
+from openenv.cli.targets import check_server, played_environment
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.settings.config import TINY
 
@@ -64,9 +65,12 @@ def evaluate(
     address = model_address(None, settings.get("llm_endpoint"), llm_port)
     is_loaded_here = model is not None and address is None
     form = "text" if is_loaded_here else "tools"
-    played = play_settings(**{"environment": environment, "form": form, **settings, "llm_endpoint": address})
+    base_url = settings.get("base_url")
+    named = played_environment(environment, "eval", base_url)
+    played = play_settings(**{"environment": named, "form": form, **settings, "llm_endpoint": address})
     if is_loaded_here:
-        _check_model(environment, str(model), settings.get("base_url"))
+        _check_model(environment, str(model), base_url)
+    check_server(base_url)
     folder = output or _new_folder(played)
     console = Console(stderr=as_json)
     try:

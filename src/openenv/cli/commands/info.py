@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import replace
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from pydantic import BaseModel
@@ -22,21 +22,19 @@ from openenv.adapters.text import ActionText
 from openenv.auto.about import About, Part, about_class, about_package, about_schemas, example_fits
 from openenv.auto.discovery import find_environment
 from openenv.auto.fields import FieldAbout
-from openenv.auto.names import is_adapted, is_url
-from openenv.cli.options import AsJson, environment_argument
-from openenv.core.env_server.mcp_types import Tool
+from openenv.auto.making import server_of
+from openenv.auto.target import Target, TargetKind
+from openenv.cli.options import AsJson, PlayedEnvironment
+from openenv.cli.targets import read_target
 from openenv.core.exceptions import ConfigurationError
-from openenv.core.generic_client import GenericEnvClient
 from openenv.core.mcp_client import MCPToolClient
 from openenv.train.agents.players import RandomPlayer
 
 INDENT = (0, 0, 0, 2)
 _LINK = re.compile(r"\[([^\]]*)\]\([^)\s]*\)")
 
-Target = Annotated[str, environment_argument("Name or folder of an environment, PREFIX:ID, or a URL.")]
 
-
-def info(environment: Target = ".", as_json: AsJson = False) -> None:
+def info(environment: PlayedEnvironment = ".", as_json: AsJson = False) -> None:
     """Say what an environment is: actions, observations, reward, reset parameters, and an example to copy."""
     with redirect_stdout(sys.stderr):  # environments print while they are imported
         about = _about(environment)
@@ -46,36 +44,37 @@ def info(environment: Target = ".", as_json: AsJson = False) -> None:
         _print(about, environment, Console(highlight=False))
 
 
-def _about(target: str) -> About:
-    if is_url(target):
-        return _about_server(target)
-    if is_adapted(target):
+def _about(given: str) -> About:
+    target = read_target(given, "info")
+    if target.kind in (TargetKind.ADDRESS, TargetKind.IMAGE):
+        return _about_server(given, target)
+    if target.kind is TargetKind.ADAPTED:
         adapted = find_adapted(target)
-        return _with_example(about_class(adapted.name, adapted.environment_class), target)
+        action = adapted.types().action
+        return _with_example(about_class(adapted.name, adapted.environment_class), given, action)
     package = find_environment(target)
     about = about_package(package)
     if about.example and example_fits(about.example, package.module):
         return about
-    return _with_example(replace(about, example=""), target, package.action_class())
+    return _with_example(replace(about, example=""), given, package.action_class())
 
 
-def _about_server(url: str) -> About:
-    schemas = GenericEnvClient(base_url=url).sync().schemas()
-    about = about_schemas(url, schemas, [])
-    if not about.actions:
-        about = about_schemas(url, schemas, _tools_of(url))
-    return _with_example(about, url, schemas["action"])
+def _about_server(given: str, target: Target) -> About:
+    is_running = target.kind is TargetKind.ADDRESS
+    client = MCPToolClient(**({"base_url": target.text} if is_running else {"provider": server_of(target)})).sync()
+    try:
+        schemas = client.schemas()
+        about = about_schemas(given, schemas, [])
+        if not about.actions:
+            about = about_schemas(given, schemas, client.list_tools())
+    finally:
+        client.close()
+    return _with_example(about, given, schemas["action"])
 
 
-def _tools_of(url: str) -> list[Tool]:
-    with MCPToolClient(base_url=url).sync() as client:
-        tools: list[Tool] = client.list_tools()
-    return tools
-
-
-def _with_example(about: About, target: str, action: type[BaseModel] | Mapping[str, Any] | None = None) -> About:
+def _with_example(about: About, target: str, action: type[BaseModel] | Mapping[str, Any]) -> About:
     """Add a program that does one step: a random one, where the schema is enough to make one."""
-    found = _random_step(about, target, action)
+    found = _random_step(about, action)
     if found is None:
         return about
     step, imported = found
@@ -91,17 +90,12 @@ def _with_example(about: About, target: str, action: type[BaseModel] | Mapping[s
     return replace(about, example="\n".join(lines))
 
 
-def _random_step(
-    about: About, target: str, action: type[BaseModel] | Mapping[str, Any] | None
-) -> tuple[str, list[str]] | None:
+def _random_step(about: About, action: type[BaseModel] | Mapping[str, Any]) -> tuple[str, list[str]] | None:
     """Return a random action as code, with the lines that import its class; ``None`` where none can be made."""
     if not about.actions:
         return None
-    schema = find_adapted(target).types().action if action is None and is_adapted(target) else action
-    if schema is None:
-        return None
     try:
-        made = RandomPlayer(ActionText(schema), seed=1)({})
+        made = RandomPlayer(ActionText(action), seed=1)({})
     except ConfigurationError:  # its schema asks for more than a random choice
         return None
     values = made if isinstance(made, dict) else made.model_dump(exclude_defaults=True)

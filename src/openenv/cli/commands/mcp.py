@@ -5,15 +5,16 @@ from typing import Annotated
 
 import typer
 
+from openenv.adapters.targets import find_target
 from openenv.cli.options import LOG_LEVEL, LogLevelName, environment_argument
-from openenv.cli.targets import find_target
+from openenv.cli.targets import refusing_targets
 from openenv.core.env_server.logs import LogSettings, log_config
 from openenv.core.env_server.mcp.agent import Served, task_of
 from openenv.core.env_server.mcp.stdio import Streams, serve_stdio
 from openenv.core.event_loop import new_event_loop
 from openenv.core.exceptions import ConfigurationError
 
-Target = Annotated[str, environment_argument("Name, folder or file of an environment, or PREFIX:ID.")]
+Target = Annotated[str, environment_argument("Name, folder or file of an environment, PREFIX:ID, or a Space.")]
 Task = Annotated[
     list[str] | None,
     typer.Option(metavar="NAME=VALUE", help="What the episode begins with, as in seed=3; may be given again."),
@@ -29,7 +30,9 @@ def mcp(environment: Target = ".", task: Task = None, log_level: LogLevel = "war
     asked = task_of(dict(map(_parted, task or [])))
     streams = Streams.take()  # before anything of the environment is imported, which might print
     logging.config.dictConfig(log_config(log_level, LogSettings.from_variables().format))
-    app = find_target(environment).app()
+    with refusing_targets():
+        found = find_target(environment)
+    app = found.app()
     agents = getattr(app.state, "openenv_agents", None)
     if agents is None:
         raise ConfigurationError(

@@ -20,29 +20,28 @@ from rich.text import Text
 
 from openenv.adapters.text import hidden_text_warning
 from openenv.auto.discovery import find_environment
-from openenv.auto.making import IN_PROCESS_OPTIONS, in_process_provider
-from openenv.auto.names import is_adapted, is_url
-from openenv.cli.hub import local_target
+from openenv.auto.making import IN_PROCESS_OPTIONS, in_process_provider, server_of
+from openenv.auto.target import PACKAGED, Target, TargetKind
 from openenv.cli.key_values import read_reset
-from openenv.cli.options import ResetParameters, TrustRemoteCode, environment_argument
+from openenv.cli.options import PlayedEnvironment, ResetParameters, TrustRemoteCode
+from openenv.cli.targets import read_target
 from openenv.cli.trace_filters import traces_at
 from openenv.cli.views.action_choice import LIST_TOOLS, Kind, action_kinds, form_of, refuses_listing, tool_kinds
 from openenv.cli.views.action_form import ActionForm, QuitGameError
 from openenv.cli.views.observation import observation_line, observation_view, unsaid_fields, unsaid_lines
 from openenv.cli.views.picture import PictureFields, Pictures
+from openenv.core.addresses import url_with_path
 from openenv.core.client_types import StepResult
 from openenv.core.env_server.pictures import TEXT
 from openenv.core.env_server.settings import SETTINGS
 from openenv.core.exceptions import EpisodeOrderError, RequestRejectedError, ServerError
 from openenv.core.generic_client import GenericEnvClient
-from openenv.core.providers.base import RuntimeProvider
-from openenv.core.providers.local_process import LocalProcessProvider
+from openenv.core.providers.base import Provider
 from openenv.core.sync_client import SyncEnvClient
 from openenv.core.wire.names import TOKEN_VARIABLE
 from openenv.traces import EpisodeRecord, TraceFile
 from openenv.traces import open as open_traces
 
-Target = Annotated[str, environment_argument("Name, folder or file of an environment, PREFIX:ID, a URL, or a Space.")]
 Seed = Annotated[int | None, typer.Option(help="Seed of the first episode; the next ones count up.  [default: random]")]
 Url = Annotated[str | None, typer.Option(help="Play on this server instead of starting one.")]
 InProcess = Annotated[
@@ -70,7 +69,7 @@ Step = Annotated[
 
 
 def play(
-    environment: Target = ".",
+    environment: PlayedEnvironment = ".",
     seed: Seed = None,
     reset: ResetParameters = None,
     url: Url = None,
@@ -88,13 +87,16 @@ def play(
     if (web or start is not None) and (parameters or seed is not None):
         raise typer.BadParameter("The page of --web has fields for the seed and the parameters; leave them out.")
     if url is None:
-        environment = local_target(environment, trusted=trust_remote_code)
+        target = read_target(environment, "play", trusted=trust_remote_code)
+    else:
+        target = read_target(url, "play --url", {TargetKind.ADDRESS})
     if web or start is not None:
         with ExitStack() as opened:
             traces, page = (None, "") if start is None else opened.enter_context(_copied(start))
-            _play_in_browser(environment, url, console, in_process=in_process, traces=traces, page=page)
+            server = _server(target, console, in_process=in_process, traces=traces)
+            _play_in_browser(server, page, console)
         return
-    client = _client(environment, url, console, in_process=in_process).sync()
+    client = _client(server, in_process=in_process).sync()
     try:
         with console.status("Connecting"):
             client.connect()
@@ -281,11 +283,8 @@ def _copied(start: _Start) -> Iterator[tuple[Path, str]]:
         yield path, f"?episode={name}&step={start.step}"
 
 
-def _play_in_browser(
-    environment: str, url: str | None, console: Console, *, in_process: bool, traces: Path | None, page: str
-) -> None:
+def _play_in_browser(server: str | Provider, page: str, console: Console) -> None:
     """Open the page of a server, which is started here unless an address is given, and wait for Ctrl-C."""
-    server = _server(environment, url, console, in_process=in_process, traces=traces)
     if isinstance(server, str):
         _open_page(server, page, console)
         return
@@ -303,7 +302,7 @@ def _play_in_browser(
 
 
 def _open_page(address: str, page: str, console: Console) -> None:
-    page = f"{address.rstrip('/')}/web/{page}"
+    page = f"{url_with_path(address, '/web/')}{page}"
     console.print(f"The page is at {page}", soft_wrap=True)
     webbrowser.open(page)
 
@@ -317,30 +316,25 @@ def _say_token(token: str | None, console: Console) -> None:
     console.print(f"The page asks for {which}", soft_wrap=True, markup=False)
 
 
-def _client(environment: str, url: str | None, console: Console, *, in_process: bool) -> GenericEnvClient:
-    """Make a client that speaks dicts, and say what is played, where a manifest says so."""
-    server = _server(environment, url, console, in_process=in_process)
+def _client(server: str | Provider, *, in_process: bool) -> GenericEnvClient:
+    """Make a client that speaks dicts."""
     if isinstance(server, str):
         return GenericEnvClient(base_url=server)
     return GenericEnvClient(provider=server, **(IN_PROCESS_OPTIONS if in_process else {}))
 
 
-def _server(
-    environment: str, url: str | None, console: Console, *, in_process: bool, traces: Path | None = None
-) -> str | RuntimeProvider:
+def _server(target: Target, console: Console, *, in_process: bool, traces: Path | None = None) -> str | Provider:
     """Return the address of a server or what starts one, and say what is played, where a manifest says so."""
-    if url is not None or is_url(environment):
+    if traces is not None and target.kind in (TargetKind.ADDRESS, TargetKind.IMAGE):
+        raise typer.BadParameter("--from plays on at a server that is started here; name an environment.")
+    if target.kind is TargetKind.ADDRESS:
         if in_process:
             raise typer.BadParameter("--in-process runs the environment here; leave out the server's address.")
-        if traces is not None:
-            raise typer.BadParameter("--from plays on at a server that is started here; name an environment.")
-        return url or environment
-    if not is_adapted(environment):
-        package = find_environment(environment)
+        return target.text
+    if target.kind in PACKAGED:
+        package = find_environment(target)
         if package.description:
             console.print(f"[bold]{escape(package.name)}[/]  {escape(package.description)}")
-        environment = package.target
     if in_process:
-        return in_process_provider(environment, traces=traces)
-    variables = {} if traces is None else {SETTINGS["traces"].variable: str(traces)}
-    return LocalProcessProvider(environment, env_vars=variables)
+        return in_process_provider(target, traces=traces)
+    return server_of(target, env_vars={} if traces is None else {SETTINGS["traces"].variable: str(traces)})

@@ -11,16 +11,18 @@ from typing import Annotated, Any, Literal, NoReturn
 
 import typer
 
-from openenv.adapters.targets import AdaptedEnvironment
+from openenv.adapters.targets import AdaptedEnvironment, find_target
+from openenv.auto.making import located
 from openenv.auto.package import EnvironmentPackage
+from openenv.auto.target import SERVED as SERVED_KINDS
+from openenv.auto.target import Target
 from openenv.cli.fleet import FleetOptions, serve_fleet
 from openenv.cli.groups import command_app
-from openenv.cli.hub import local_target
 from openenv.cli.loading import exempt_from_collection
 from openenv.cli.options import LOG_FORMAT, LOG_LEVEL, LogLevelName, TrustRemoteCode, environment_argument
 from openenv.cli.setting_options import options_of, server_options, with_settings
 from openenv.cli.stop_on_eof import watch_stdin
-from openenv.cli.targets import find_mcp_server, find_target
+from openenv.cli.targets import find_mcp_server, refusing_targets
 from openenv.cli.views.announcement import Announcement, make_token_for
 from openenv.core.addresses import is_loopback
 from openenv.core.env_server.access.policy import AccessPolicy, auth_requirement_of
@@ -101,10 +103,10 @@ def serve(
         _check_reload(fd, workers)
     fleet = FleetOptions(**{name: settings.pop(name) for name in [*settings] if name not in SETTINGS})
     _check_fleet(fleet, alone=workers == 1 and not reload and fd is None)
-    given = environment
-    environment = local_target(given, trusted=trust_remote_code)
+    with refusing_targets():
+        target = located(Target.of(environment).required(SERVED_KINDS, "`openenv serve`"), trusted=trust_remote_code)
     if venv:
-        _go_on_in_venv(Path(environment), given)
+        _go_on_in_venv(Path(target.text), environment)
     signal.signal(signal.SIGINT, _interrupted)
     if stop_on_eof:
         watch_stdin()
@@ -113,7 +115,7 @@ def serve(
         os.environ.setdefault(SETTINGS["debug"].variable, "1")  # all clients are on this machine, as its author is
     if stop_on_eof:  # the program that started this server is its only client
         os.environ.setdefault(SETTINGS["drain_s"].variable, "0")
-    package = _target(environment, app, mcp_server, tasks, reward, mcp_env or [])
+    package = _find(target, app, mcp_server, tasks, reward, mcp_env or [])
     run_options: RunOptions = {
         "log_level": log_level,
         "log_format": log_format,
@@ -127,7 +129,7 @@ def serve(
         return
     if fleet.kind is not None:
         by_name = isinstance(package, EnvironmentPackage) and app is None
-        serve_fleet(environment if by_name else package, host, port, fleet, run_options)
+        serve_fleet(str(target) if by_name else package, host, port, fleet, run_options)
         return
     _serve_here(package, _listener(host, port, fd), workers, run_options, quiet=quiet)
 
@@ -185,8 +187,8 @@ def _go_on_in_venv(folder: Path, given: str) -> NoReturn:
     os.execv(python, [python, "-P", "-m", "openenv.cli", *arguments])  # noqa: S606  # no shell is the point
 
 
-def _target(
-    environment: str,
+def _find(
+    target: Target,
     app: str | None,
     mcp_server: str | None,
     tasks: Path | None,
@@ -196,9 +198,13 @@ def _target(
     if mcp_server is None:
         if tasks or reward or mcp_env:
             raise typer.BadParameter("--tasks, --reward and --mcp-env say more of --mcp-server, which is missing.")
-        return find_target(environment, app)
-    if environment != HERE:
-        raise typer.BadParameter(f"--mcp-server serves the tools of an MCP server; leave out {environment}.")
+        with refusing_targets():
+            found = find_target(target, app)
+            if isinstance(found, EnvironmentPackage):
+                found.check()
+        return found
+    if target.text != HERE:
+        raise typer.BadParameter(f"--mcp-server serves the tools of an MCP server; leave out {target}.")
     return find_mcp_server(mcp_server, tasks, reward, mcp_env)
 
 

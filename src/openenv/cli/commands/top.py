@@ -14,9 +14,10 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
+from openenv.cli.groups import RefusedTargetError
 from openenv.cli.server_readings import Counts, Reading, ServerReadings
 from openenv.cli.views.server import UNLISTED_LINES, Picture
-from openenv.core.exceptions import ConnectionFailedError
+from openenv.core.exceptions import ConnectionFailedError, EnvironmentNotFoundError
 
 Url = Annotated[str, typer.Argument(metavar="URL", help="Address of a running server.")]
 Interval = Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")]
@@ -30,9 +31,13 @@ _INTERRUPTED = 130
 def top(url: Url = "http://localhost:8000", interval: Interval = 1.0, once: Once = False) -> None:
     """Show what a running server is doing, live. One that asks for a token gets it from OPENENV_TOKEN."""
     console = Console(highlight=False)
-    readings = ServerReadings(url)
-    if once or not console.is_terminal:
-        console.print(Picture(url=readings.url, reading=readings.read(_MOST_SESSIONS), lines=_LINES_OFF_A_TERMINAL))
+    try:
+        readings = ServerReadings(url)
+        first = readings.read(_MOST_SESSIONS) if once or not console.is_terminal else None
+    except (EnvironmentNotFoundError, ConnectionFailedError) as error:
+        raise RefusedTargetError(str(error)) from error
+    if first is not None:
+        console.print(Picture(url=readings.url, reading=first, lines=_LINES_OFF_A_TERMINAL))
         return
     try:
         with _keys() as keys, Live(console=console, screen=True, auto_refresh=False) as live:

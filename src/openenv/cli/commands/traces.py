@@ -13,10 +13,11 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from openenv.adapters.targets import find_target
 from openenv.cli.commands.traces_export import export, import_, rescore
 from openenv.cli.groups import command_group
 from openenv.cli.options import field_paths
-from openenv.cli.targets import find_target
+from openenv.cli.targets import refusing_targets
 from openenv.cli.trace_filters import (
     Component,
     Ending,
@@ -197,7 +198,9 @@ def replay(file: File, episode: Id, env: Environment = None, leave_out: LeaveOut
         entries = list(traces.entries(episode))
     for setting in ("traces", "journal"):  # the replay is no episode of its own
         os.environ.pop(SETTINGS[setting].variable, None)
-    app = find_target(env or found.environment).app()
+    with refusing_targets():
+        target = find_target(env or found.environment)
+    app = target.app()
     _report(replay_entries(entries, app, leave_out or ()), "on record", "replayed")
 
 

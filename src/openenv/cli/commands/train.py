@@ -14,8 +14,9 @@ from rich.console import Console
 from rich.table import Table
 
 from openenv._extras import install_command
-from openenv.cli.options import environment_argument
+from openenv.cli.options import PLAYED_TEXT, environment_argument
 from openenv.cli.setting_options import options_of, with_settings
+from openenv.cli.targets import played_environment, read_target
 from openenv.core.exceptions import ConfigurationError
 from openenv.records.scores import figure_name
 from openenv.train.run.interruption import TrainingInterruptedError
@@ -35,7 +36,7 @@ page_option = partial(typer.Option, rich_help_panel="Page")
 @with_settings(options_of(TrainConfig, described_settings()))
 def train(
     settings: dict[str, Any],
-    environment: Annotated[str | None, environment_argument("An environment's name, folder, file or URL.")] = None,
+    environment: Annotated[str | None, environment_argument(PLAYED_TEXT)] = None,
     config: Annotated[Path | None, typer.Option(help="A YAML file of settings; options win over it.")] = None,
     resume: Annotated[
         Path | None, typer.Option(metavar="RUN", help="Go on with this folder's run; --steps makes it longer.")
@@ -49,13 +50,18 @@ def train(
     view_port: Annotated[int | None, page_option(min=0, max=65535, help="Its port.  [default: a free one]")] = None,
 ) -> None:
     """Train a language model on an environment: on examples if you like, then with GRPO."""
-    given = settings if environment is None else {"environment": environment, **settings}
+    given = dict(settings)
+    if environment is not None:
+        given = {"environment": played_environment(environment, "train"), **settings}
     page = _page(view_host, view_port, view=view)
     console = Console()
     _check_installed()
     try:
         if resume is None:
             run_config = load_config(config, **given)
+            for part in run_config.parts.values():
+                if part.environment != given.get("environment"):
+                    read_target(part.environment, "train")
             check_names(run_config)
             check_examples_named(run_config)
             result = _run_module(console).train(run_config, console, page=page)

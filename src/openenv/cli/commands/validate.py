@@ -10,9 +10,11 @@ from rich.console import Console
 from rich.markup import escape
 
 from openenv.auto.discovery import find_environment
-from openenv.auto.files import is_file
-from openenv.auto.names import is_adapted, is_url
+from openenv.auto.making import located, server_of
+from openenv.auto.target import PLAYED, Target, TargetKind
+from openenv.cli.groups import RefusedTargetError
 from openenv.cli.options import AsJson
+from openenv.cli.targets import refusing_targets
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 from openenv.validation.adapted_checks import validate_adapted
 from openenv.validation.report import CheckResult, Report, validate_folder
@@ -26,11 +28,12 @@ VERDICTS = {"pass": "[green]passed[/]", "warn": "[yellow]passed with warnings[/]
 MAX_EVIDENCE = 10
 _NEEDED_TO_RUN = ("manifest", "syntax")
 
-Target = Annotated[
+Given = Annotated[
     str | None,
     typer.Argument(
         metavar="TARGET",
-        help="Folder, file or name of an environment, PREFIX:ID, or a server's URL.  [default: this folder]",
+        help="Folder, file or name of an environment, PREFIX:ID, a server's URL, a Space, or docker:IMAGE.  [default: "
+        "this folder]",
         show_default=False,
     ),
 ]
@@ -67,7 +70,7 @@ Output = Annotated[Path | None, typer.Option(help="Write the report as JSON to t
 
 
 def validate(
-    target: Target = None,
+    target: Given = None,
     run: Run = True,
     url: Url = None,
     timeout_s: TimeoutS = None,
@@ -83,17 +86,20 @@ def validate(
 
     What has no folder, as PREFIX:ID or a file of Python, is only run. A server is only read.
 
-    Ends with status 0 if no check failed, 1 if one did, 2 if the target is no environment's folder.
+    Ends with status 0 if no check failed, 1 if one did, 2 if the target is no environment and no server.
     """
-    address = _address(target, url, local=local)
+    if url is not None and target is not None:
+        raise ConfigurationError(
+            f"Cannot combine a local path argument with --url: got {target} and {url}; leave one out."
+        )
+    limits = RunLimits(timeout_s or RunLimits.answer_s) if run and level != "static" else None
     try:
-        if address is not None:
-            report: Report | UrlReport = validate_url(address, timeout_s or TIMEOUT_S)
+        if url is not None:
+            report: Report | UrlReport = validate_url(url, timeout_s or TIMEOUT_S)
         else:
-            limits = RunLimits(timeout_s or RunLimits.answer_s) if run and level != "static" else None
-            report = _report(target or ".", limits)
+            report = _report_of(_read("." if target is None else target, limits, local=local), limits, timeout_s)
     except EnvironmentNotFoundError as error:
-        raise typer.BadParameter(str(error)) from error
+        raise RefusedTargetError(str(error)) from error
     text = json.dumps(report.as_json(), indent=2, ensure_ascii=False)
     if output is not None:
         output.write_text(f"{text}\n", encoding="utf-8")
@@ -107,29 +113,39 @@ def validate(
     raise typer.Exit(1 if has_failed else 0)
 
 
-def _address(target: str | None, url: str | None, *, local: bool) -> str | None:
-    """Return the address of the server that is to be checked; ``None`` for an environment."""
-    if url is not None and target is not None:
-        raise ConfigurationError(
-            f"Cannot combine a local path argument with --url: got {target} and {url}; leave one out."
-        )
-    address = url if target is None or not is_url(target) else target
-    if address is not None and local:
-        raise ConfigurationError(f"--local checks a folder, and {address} is a server's address; leave one out.")
-    return address
+def _read(given: str, limits: RunLimits | None, *, local: bool) -> Target:
+    """Read the target; a folder is one, whether there is an environment of its name or not."""
+    with refusing_targets():
+        is_folder = bool(given) and Path(given).is_dir()
+        target = Target.of(Path(given) if is_folder else given).required(PLAYED, "`openenv validate`")
+        target = located(target, trusted=limits is None)
+    if target.kind is TargetKind.ADDRESS and local:
+        raise ConfigurationError(f"--local checks a folder, and {given} is a server's address; leave one out.")
+    return target
 
 
-def _report(target: str, limits: RunLimits | None) -> Report:
-    """Check an environment, and run it where there are limits for that."""
-    has_folder = Path(target).is_dir() or not (is_adapted(target) or is_file(target))
-    if limits is None and not has_folder:
-        raise typer.BadParameter(f"--no-run leaves the checks of a folder, and {target} has none.")
-    if is_adapted(target) and not has_folder:
-        return validate_adapted(target)
-    if not has_folder:
-        return Report(target, "", {}, run_in_process(target, limits or RunLimits()), (RUNTIME,))
-    report = validate_folder(Path(target) if Path(target).is_dir() else find_environment(target).folder)
-    return report if limits is None or not _can_be_read(report) else _with_run(report, limits)
+def _report_of(target: Target, limits: RunLimits | None, timeout_s: float | None) -> Report | UrlReport:
+    """Check a server, or an environment, which is run where there are limits for that."""
+    if target.kind is TargetKind.ADDRESS:
+        report = validate_url(target.text, timeout_s or TIMEOUT_S)
+        if not report.answered:
+            raise EnvironmentNotFoundError(f"No server answers at {target.text}. Start it, or correct the address.")
+        return report
+    if target.kind in (TargetKind.NAME, TargetKind.FOLDER):
+        folder = find_environment(target).folder if target.kind is TargetKind.NAME else Path(target.text)
+        static = validate_folder(folder)
+        return static if limits is None or not _can_be_read(static) else _with_run(static, limits)
+    if limits is None:
+        raise typer.BadParameter(f"--no-run leaves the checks of a folder, and {target.text} has none.")
+    if target.kind is TargetKind.FILE:
+        return Report(str(target), "", {}, run_in_process(str(target), limits), (RUNTIME,))
+    if target.kind is TargetKind.ADAPTED:
+        return validate_adapted(target.text)
+    server = server_of(target)
+    try:
+        return validate_url(server.launch(), timeout_s or TIMEOUT_S, server.token)
+    finally:
+        server.shut_down()
 
 
 def _can_be_read(report: Report) -> bool:

@@ -8,11 +8,14 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from openenv.auto.target import Target, TargetKind
 from openenv.cli.stop_on_eof import watch_stdin
+from openenv.cli.targets import refusing_targets
 from openenv.cli.views.announcement import Announcement, make_token_for
 from openenv.core.addresses import reachable, url_of
 from openenv.core.env_server.access.policy import auth_requirement_of
 from openenv.core.env_server.serving import listen, run_app
+from openenv.core.exceptions import EnvironmentNotFoundError
 from openenv.traces.exporting import new_output
 from openenv.viewer.application import comparison_app, save_page, source_app
 from openenv.viewer.html_file.document import MAX_BYTES
@@ -72,10 +75,13 @@ def view(
     if stop_on_eof:
         os.nice(_NICENESS)
         watch_stdin()
-    sources = Source.all_at(paths)
-    is_alone = len(sources) == 1
-    made = make_token_for(host)  # before the application reads it
-    app = source_app(sources[0]) if is_alone else comparison_app(sources)
+    with refusing_targets():
+        for path in paths:
+            _check_path(path)
+        sources = Source.all_at(paths)
+        is_alone = len(sources) == 1
+        made = make_token_for(host)  # before the application reads it
+        app = source_app(sources[0]) if is_alone else comparison_app(sources)
     shown, what = (sources[0].view, _SHOWN[sources[0].view]) if is_alone else ("compare", "The comparison is")
     with listen(host, port) as listener:
         bound, bound_port = listener.getsockname()[:2]
@@ -93,3 +99,21 @@ def _write(output: Path, paths: list[str], episodes: list[str], max_bytes: int) 
     with new_output(output) as draft:
         draft.write_bytes(save_page(Source.all_at(paths), episodes, max_bytes))
     typer.echo(f"Wrote {output}.")
+
+
+def _check_path(given: str) -> None:
+    """Refuse what can be no recording: the name of an environment, the address of a server.
+
+    Raises:
+        EnvironmentNotFoundError: It is neither a file or folder that is there nor the address of a database.
+    """
+    target = Target.of(given)
+    is_there = target.kind is not TargetKind.ADDRESS and Path(given).exists()
+    if target.kind is TargetKind.RECORDING or (is_there and Path(given).suffix != ".py"):
+        return
+    is_lost = target.kind in (TargetKind.FOLDER, TargetKind.FILE) and not is_there
+    found = "there is nothing at that path" if is_lost else f"that is {target.kind}"
+    raise EnvironmentNotFoundError(
+        f"`openenv view` takes the folder of a run, of an evaluation or of collected episodes, a file of traces or "
+        f"postgresql://..., got {given}: {found}."
+    )

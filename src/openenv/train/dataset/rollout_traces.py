@@ -10,7 +10,7 @@ from threading import Thread
 from types import TracebackType
 from typing import Any, Self
 
-from openenv.auto.names import is_url
+from openenv.auto.target import is_address
 from openenv.core.env_server.settings import ServerConfig, environment_variables
 from openenv.core.env_server.traces.recording import is_in_share
 from openenv.core.exceptions import ConfigurationError
@@ -278,7 +278,7 @@ class _Writing:
         if self._file is None:
             self._file = open_traces(self._path, create=True, leave_out=self._leave_out)
         target = self._environments[environment]
-        if is_url(target):
+        if is_address(target):
             for play, conversation in chosen:
                 self._file.add(episode_elsewhere(target, play.episode), [], [conversation])
         else:

@@ -14,7 +14,7 @@ from rich.console import Console
 from transformers import TrainerCallback
 from trl.trainer.grpo_trainer import GRPOTrainer
 
-from openenv.auto.names import is_url
+from openenv.auto.target import is_address
 from openenv.core.exceptions import ConfigurationError
 from openenv.records.run_folder import RunFolder, step_of
 from openenv.records.run_start import RunStart
@@ -415,7 +415,7 @@ class _Run:
             self._say(f"resumed   from {self._checkpoint}")
         self._say(f"model     {self._config.model}, {parameters:,} parameters")
         for name, part in self._parts.items():
-            if not is_url(part.environment):  # a server that was started for this run, and has the page
+            if not is_address(part.environment):  # a server that was started for this run, and has the page
                 self._say(f"watch     {self._sessions[name].client.async_client.base_url}/web/live")
 
     def _train(self, trainer: GRPOTrainer, progress: TrainingProgress) -> float:

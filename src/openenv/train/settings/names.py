@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from openenv.auto.making import make
-from openenv.auto.names import is_adapted, is_url
+from openenv.auto.target import Target, TargetKind
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.reset_check import nearest_name
 from openenv.records.run_folder import RunFolder
@@ -45,7 +45,7 @@ def check_environment(environment: str, *tasks: str) -> None:
         OpenEnvError: There is no such environment or server, or the environment has no such split.
     """
     client = make(environment, max_sessions=1)
-    if not tasks and not is_url(environment) and not is_adapted(environment):
+    if not tasks and Target.of(environment).kind not in (TargetKind.ADDRESS, TargetKind.ADAPTED):
         return
     blocking = client.sync()
     try:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from openenv.auto.discovery import short_name
-from openenv.auto.names import is_url
+from openenv.auto.target import Target, is_address
 from openenv.core.variables import Option
 from openenv.records.run_folder import RunFolder
 from openenv.train.settings.config import STEP_TIMEOUT_S, FieldPath, TrainConfig, load_config
@@ -89,7 +89,7 @@ class PlaySettings(BaseModel):
     @property
     def name(self) -> str:
         """The environment's name for results, wherever its folder is; the address of a server."""
-        return self.environment if is_url(self.environment) else short_name(self.environment)
+        return self.environment if is_address(self.environment) else short_name(self.environment)
 
     @property
     def who(self) -> str:
@@ -99,7 +99,7 @@ class PlaySettings(BaseModel):
     @property
     def starts_server(self) -> bool:
         """Whether a server of the environment is started for the episodes."""
-        return self.base_url is None and not is_url(self.environment)
+        return self.base_url is None and not is_address(self.environment)
 
     @property
     def turn_limit(self) -> int:
@@ -166,7 +166,8 @@ class PlaySettings(BaseModel):
             raise ValueError("expected either a player or a model")
         if self.llm_endpoint is not None and self.model is None:
             raise ValueError("an address of a model was given, and no model is named")
-        if self.base_url is not None and is_url(self.environment) and self.environment != self.base_url:
+        addresses = {Target.of(each).text for each in (self.environment, self.base_url) if each and is_address(each)}
+        if len(addresses) > 1:
             raise ValueError(
                 f"the environment is an address, {self.environment}, and its server has another one, {self.base_url}"
             )

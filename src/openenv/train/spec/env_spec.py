@@ -6,19 +6,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from importlib import import_module
 from inspect import signature
-from pathlib import Path
 from threading import RLock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Never, Self
 
 from openenv.adapters.text import hidden_text_warning
 from openenv.auto.discovery import find_environment, short_name
-from openenv.auto.making import make
-from openenv.auto.names import IMAGE_PREFIX, is_adapted, is_url
+from openenv.auto.making import located, make
+from openenv.auto.target import MADE, Target, TargetKind
 from openenv.core.client.tools import task_columns
 from openenv.core.client_types import StepResult
+from openenv.core.env_server.execution.introspection import EnvironmentFactory
 from openenv.core.exceptions import ConfigurationError
-from openenv.core.generic_client import GenericEnvClient
 from openenv.core.reset_check import check_reset_parameters, nearest_name, without_unknown
 from openenv.core.sync_client import SyncEnvClient
 from openenv.train.spec.environment_reward import ComponentReward, EnvironmentReward
@@ -58,9 +57,9 @@ class EnvSpec:
     session or question. Everything ends with `close`, with the ``with`` block, or with the process.
 
     Args:
-        target: Name of an installed environment (``wordle``), an environment's folder, the address of a running server,
-            another world's environment as ``PREFIX:ID`` (``ors:http://host:8080``, ``gymnasium:CartPole-v1``), or an
-            image as ``docker:IMAGE``; or `Sessions` that are open.
+        target: What `openenv.make` takes: name of an installed environment (``wordle``), an environment's folder or
+            file, the address of a running server, ``PREFIX:ID`` (``ors:http://host:8080``, ``gymnasium:CartPole-v1``),
+            an image as ``docker:IMAGE``, a Space, a class; or `Sessions` that are open.
         tasks: What to play: a number of seeds; the name of a split that the environment lists; a list of tasks, each a
             mapping of what ``reset`` takes; a ``datasets.Dataset`` of such, whose column ``prompt``, if it has one, is
             what the model is shown before the first observation. By default seeds.
@@ -105,7 +104,7 @@ class EnvSpec:
 
     def __init__(
         self,
-        target: str | Path | Sessions,
+        target: Any,
         *,
         tasks: "int | str | Iterable[Mapping[str, Any]] | Dataset | None" = None,
         num_tasks: int | None = None,
@@ -125,7 +124,9 @@ class EnvSpec:
         _check_least("max_turns", max_turns)
         _check_least("sessions", sessions)
         _check_components(reward_components, gives_reward=gives_reward)
-        self.name = target.name if isinstance(target, Sessions) else _short_name(target)
+        if not isinstance(target, Sessions):
+            target = Target.of(target).required(MADE, "EnvSpec")
+        self.name = target.name if isinstance(target, Sessions) else short_name(target)
         self.system_prompt = system_prompt
         self.instructions = instructions
         self.max_turns = max_turns
@@ -318,8 +319,8 @@ class EnvSpec:
         return f"EnvSpec({str(self._described_target)!r})"
 
     @property
-    def _described_target(self) -> str | Path:
-        return self.name if isinstance(self._target, Sessions) else self._target
+    def _described_target(self) -> str:
+        return self.name if isinstance(self._target, Sessions) else str(self._target)
 
     @cached_property
     def _opened_pool(self) -> Sessions:
@@ -519,25 +520,20 @@ def _check_components(components: Mapping[str, float] | None, *, gives_reward: b
             raise ConfigurationError(f"Expected a finite number as the weight of {name!r}, got {weight!r}.")
 
 
-def _short_name(target: str | Path) -> str:
-    if isinstance(target, str) and target.startswith(IMAGE_PREFIX):
-        return target.removeprefix(IMAGE_PREFIX)
-    return short_name(target)
-
-
-def _client(target: str | Path, sessions: int | None, options: Mapping[str, Any]) -> SyncEnvClient[Any, Any, Any]:
-    if isinstance(target, str) and target.startswith(IMAGE_PREFIX):
-        variables = {"MAX_CONCURRENT_ENVS": str(sessions or DEFAULT_SESSIONS)}
-        image = target.removeprefix(IMAGE_PREFIX)
-        return GenericEnvClient.from_docker_image(image, env_vars=variables, **options).sync()
-    if is_url(target):
+def _client(target: Target, sessions: int | None, options: Mapping[str, Any]) -> SyncEnvClient[Any, Any, Any]:
+    target = located(target)
+    if target.kind is TargetKind.ADDRESS:
         return make(target, **options).sync()
     return make(target, max_sessions=sessions or _most_sessions(target), **options).sync()
 
 
-def _most_sessions(target: str | Path) -> int | None:
+def _most_sessions(target: Target) -> int | None:
     """Return the number of sessions to allow by default: as many as may be wanted, if the class allows several."""
-    if isinstance(target, str) and is_adapted(target):
+    if target.kind is TargetKind.IMAGE:
+        return DEFAULT_SESSIONS
+    if target.kind is TargetKind.CLASS:
+        return DEFAULT_SESSIONS if EnvironmentFactory(target.source).supports_many else None
+    if target.kind is TargetKind.ADAPTED:
         targets = import_module("openenv.adapters.targets")  # it imports what serving needs
         environment: type = targets.find_adapted(target).environment_class
     else:

@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
-from openenv.auto.discovery import find_environment
-from openenv.auto.names import is_adapted, is_url
 from openenv.auto.package import EnvironmentPackage
+from openenv.auto.target import Target, TargetKind
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.settings.config import TrainConfig
-from openenv.train.spec.sessions import Sessions, has_only_tools
+from openenv.train.spec.sessions import Sessions, has_only_tools, package_of
 
 __all__ = ["call_examples_missing", "check_examples_named", "player_missing", "several_with_calls"]
 
@@ -23,7 +22,7 @@ def check_examples_named(config: TrainConfig) -> None:
             is no such folder or file.
     """
     for part in config.parts.values():
-        package = _package_of(part.environment)
+        package = package_of(part.environment)
         if isinstance(part.sft, int):
             if package is None or package.manifest.player is None:
                 raise player_missing(Sessions.name_of(part.environment))
@@ -63,10 +62,7 @@ def several_with_calls(names: list[str]) -> ConfigurationError:
     )
 
 
-def _package_of(environment: str) -> EnvironmentPackage | None:
-    return None if is_url(environment) or is_adapted(environment) else find_environment(environment)
-
-
 def _calls_tools(environment: str, package: EnvironmentPackage | None) -> bool:
-    # The actions of another library's environment are known to its server only, which takes seconds to start.
-    return not is_adapted(environment) and has_only_tools(environment, package)
+    # Without a package only the server knows the actions, and one that does not run yet takes seconds to start.
+    is_known = package is not None or Target.of(environment).kind is TargetKind.ADDRESS
+    return is_known and has_only_tools(environment, package)

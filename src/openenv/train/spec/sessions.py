@@ -12,8 +12,8 @@ from pydantic import BaseModel
 from openenv.adapters.text import ActionText, hidden_text_warning
 from openenv.auto.discovery import find_environment, short_name
 from openenv.auto.making import make
-from openenv.auto.names import is_adapted, is_url
 from openenv.auto.package import EnvironmentPackage
+from openenv.auto.target import PACKAGED, Target
 from openenv.core.client.blocking import wait_for
 from openenv.core.client_types import StepResult
 from openenv.core.env_client import EnvClient
@@ -32,7 +32,7 @@ from openenv.train.settings.config import STEP_TIMEOUT_S
 from openenv.train.tasks.task_choice import named_tasks
 from openenv.train.tools.environment_tools import EnvironmentTools, calls_tools_only
 
-__all__ = ["CAPACITY_WAIT_S", "Sessions", "environment_client", "has_only_tools"]
+__all__ = ["CAPACITY_WAIT_S", "Sessions", "environment_client", "has_only_tools", "package_of"]
 
 CAPACITY_WAIT_S = 30.0
 
@@ -114,7 +114,7 @@ class Sessions:
             ServerCapacityError: The server holds fewer sessions. One that does not have v1 says so only on the first
                 `reset`.
         """
-        package = _package_of(environment, base_url)
+        package = package_of(environment, base_url)
         if with_tools is None:
             with_tools = has_only_tools(base_url or environment, package)
         client = environment_client(
@@ -168,7 +168,7 @@ class Sessions:
         Raises:
             EnvironmentNotFoundError: There is no such environment.
         """
-        package = _package_of(environment, None)
+        package = package_of(environment)
         return short_name(environment) if package is None else package.name
 
     @cached_property
@@ -365,13 +365,17 @@ def environment_client(environment: str, base_url: str | None = None, **options:
     Raises:
         EnvironmentNotFoundError: There is no such environment.
     """
-    has_types = base_url is not None and _package_of(environment, base_url) is not None
+    has_types = base_url is not None and package_of(environment, base_url) is not None
     return make(base_url or environment, environment=environment if has_types else None, **options).sync()
 
 
-def _package_of(environment: str, base_url: str | None) -> EnvironmentPackage | None:
-    """Find the package; of an environment whose server is given by its address, only where it is installed."""
-    if is_url(environment) or is_adapted(environment):
+def package_of(environment: str, base_url: str | None = None) -> EnvironmentPackage | None:
+    """Find the package; of an environment whose server is given by its address, only where it is installed.
+
+    Raises:
+        EnvironmentNotFoundError: There is no such environment.
+    """
+    if Target.of(environment).kind not in PACKAGED:
         return None
     try:
         return find_environment(environment)
