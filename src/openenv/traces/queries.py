@@ -3,12 +3,25 @@
 from dataclasses import asdict
 from typing import Any, Self
 
+from pydantic import ValidationError
 from pydantic_core import to_json
 
-from openenv.core.env_server.traces.store import COLUMNS
+from openenv.core.env_server.traces.store import COLUMNS, name_of
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.rubrics.bounds import highest_within, lowest_reaching
-from openenv.traces.episodes import EVALUATION_ID, INTERRUPTED, RUNNING, SCRIPTED_PLAYER, Filter, Flag, Order
+from openenv.core.schema.generator import faults_text
+from openenv.traces.episodes import (
+    EPISODE,
+    EVALUATION_ID,
+    INTERRUPTED,
+    RUNNING,
+    SCRIPTED_PLAYER,
+    UNREADABLE,
+    Episode,
+    Filter,
+    Flag,
+    Order,
+)
 
 _HOW = f"""
 CASE WHEN ending IS NOT NULL THEN ending
@@ -158,6 +171,16 @@ def flags_of(count: int) -> str:
     return f"SELECT episode.number, {flags} {_FROM} WHERE episode.number IN ({numbers})"  # constants
 
 
+# Fields of an episode without what is on record of it.
+_NOTHING: dict[str, Any] = {
+    **dict.fromkeys(("id", "environment", "session", "transport", "ending"), ""),
+    **dict.fromkeys(("version", "ended_at", "episode_id", "seed", "split", "index", "reward", "error", "parent")),
+    **dict.fromkeys(("token_name", "label", "note", "component")),
+    "started_at": 0.0,
+    "steps": 0,
+}
+
+
 class Query:
     """Conditions on episodes as SQL, with the values that they compare with.
 
@@ -266,3 +289,24 @@ class Query:
         self._conditions.append(condition)
         self.values.update(values)
         return self
+
+
+def episode_of(columns: tuple[Any, ...]) -> Episode:
+    """Return an episode by the columns of ``Query.episodes``; see ``Episode.ending`` for impossible values."""
+    row = dict(zip(COLUMNS, columns, strict=False))
+    number, parent = row.pop("number"), row.pop("parent")
+    fields = {**_NOTHING, **{name: value for name, value in row.items() if name in _NOTHING}}
+    fields |= {"id": name_of(number), "index": row["task_index"]}
+    fields |= {"ending": columns[-2], "component": columns[-1]}
+    fields["parent"] = name_of(parent) if isinstance(parent, int) else parent
+    try:
+        return EPISODE.validate_python(fields)
+    except ValidationError as error:
+        return _unreadable(fields, error)
+
+
+def _unreadable(fields: dict[str, Any], error: ValidationError) -> Episode:
+    """Return an episode without the values that can't be; see ``Episode.ending``."""
+    faults = error.errors(include_url=False, include_context=False)
+    fields |= {str(fault["loc"][0]): _NOTHING[str(fault["loc"][0])] for fault in faults}
+    return Episode(**{**fields, "ending": UNREADABLE, "error": faults_text(faults)})

@@ -16,7 +16,6 @@ from openenv.core.env_server.traces.columns import lines_in
 from openenv.core.env_server.traces.database import STORE_ERRORS
 from openenv.core.env_server.traces.sqlite import is_damage
 from openenv.core.env_server.traces.store import (
-    COLUMNS,
     alive_since,
     database_at,
     name_of,
@@ -36,7 +35,6 @@ from openenv.traces.additions import (
 )
 from openenv.traces.episodes import (
     EPISODE,
-    UNREADABLE,
     Conversation,
     Entry,
     Episode,
@@ -56,6 +54,7 @@ from openenv.traces.queries import (
     MODELS,
     TOKEN_NAMES,
     Query,
+    episode_of,
     flags_of,
 )
 
@@ -63,14 +62,6 @@ _Value = TypeVar("_Value")
 
 # Seconds for a search in one listed episode after another, before the whole file is searched.
 _EACH_EPISODE_S = 0.2
-# Fields of an episode without what is on record of it.
-_NOTHING: dict[str, Any] = {
-    **dict.fromkeys(("id", "environment", "session", "transport", "ending"), ""),
-    **dict.fromkeys(("version", "ended_at", "episode_id", "seed", "split", "index", "reward", "error", "parent")),
-    **dict.fromkeys(("token_name", "label", "note", "component")),
-    "started_at": 0.0,
-    "steps": 0,
-}
 # Forks of forks that are followed to the first episode.
 _MOST_FORKS = 1000
 
@@ -179,7 +170,7 @@ class TraceFile:
         if before is not None:
             query = query.ahead(self._number_of(before))
         for row in self._rows(query, partial(query.episodes, limit)):
-            yield _episode_of(row)
+            yield episode_of(row)
 
     def count(self, where: Filter | None = None) -> int:
         """Return the number of episodes.
@@ -223,7 +214,7 @@ class TraceFile:
             ConfigurationError: There is no such episode, or the file is damaged or locked.
         """
         query = Query().with_number(number_of(name))
-        found = [_episode_of(row) for row in self._rows(query, query.episodes)]
+        found = [episode_of(row) for row in self._rows(query, query.episodes)]
         if not found:
             raise ConfigurationError(
                 f"Expected the id of an episode in {self.name}, as openenv traces list shows it, got {name!r}."
@@ -601,23 +592,3 @@ def _read(name: str, read: Callable[..., _Value], *content: Any) -> _Value:
 def _least(one: int | None, other: int | None) -> int | None:
     given = [number for number in (one, other) if number is not None]
     return min(given) if given else None
-
-
-def _episode_of(columns: tuple[Any, ...]) -> Episode:
-    row = dict(zip(COLUMNS, columns, strict=False))
-    number, parent = row.pop("number"), row.pop("parent")
-    fields = {**_NOTHING, **{name: value for name, value in row.items() if name in _NOTHING}}
-    fields |= {"id": name_of(number), "index": row["task_index"]}
-    fields |= {"ending": columns[-2], "component": columns[-1]}
-    fields["parent"] = name_of(parent) if isinstance(parent, int) else parent
-    try:
-        return EPISODE.validate_python(fields)
-    except ValidationError as error:
-        return _unreadable(fields, error)
-
-
-def _unreadable(fields: dict[str, Any], error: ValidationError) -> Episode:
-    """Return an episode without the values that can't be; see ``Episode.ending``."""
-    faults = error.errors(include_url=False, include_context=False)
-    fields |= {str(fault["loc"][0]): _NOTHING[str(fault["loc"][0])] for fault in faults}
-    return Episode(**{**fields, "ending": UNREADABLE, "error": faults_text(faults)})
