@@ -94,8 +94,8 @@ def collect(
     if provider == SCRIPTED and address is None:
         settings.setdefault("player", "scripted")
     reset = _reset(settings.get("reset"), dataset_config)
-    named = played_environment(environment, "collect", settings.get("base_url"))
-    played = play_settings(**{"environment": named, **settings, "llm_endpoint": address, "reset": reset})
+    environment = played_environment(environment, "collect", settings.get("base_url"))
+    played = play_settings(**{"environment": environment, **settings, "llm_endpoint": address, "reset": reset})
     if played.model is not None and address is None:
         raise ConfigurationError(
             "A model plays behind an address: give it with --llm-endpoint, as http://host:8000/v1, or name a "
@@ -105,7 +105,7 @@ def collect(
         raise ConfigurationError("--keep-losses keeps every episode, and --min-reward does not; leave one out.")
     if not resume and output.exists() and any(output.iterdir()):
         raise ConfigurationError(f"--no-resume needs a new folder, and {output} has files. Choose another --output.")
-    check_server(settings.get("base_url"))
+    check_server(played.base_url)
     hub = _hub_for(push_to_hub, {"--private": private, "--commit-message": commit_message})
     collecting = import_module("openenv.train.dataset.collecting")
     try:

@@ -65,12 +65,11 @@ def evaluate(
     address = model_address(None, settings.get("llm_endpoint"), llm_port)
     is_loaded_here = model is not None and address is None
     form = "text" if is_loaded_here else "tools"
-    base_url = settings.get("base_url")
-    named = played_environment(environment, "eval", base_url)
-    played = play_settings(**{"environment": named, "form": form, **settings, "llm_endpoint": address})
+    environment = played_environment(environment, "eval", settings.get("base_url"))
+    played = play_settings(**{"environment": environment, "form": form, **settings, "llm_endpoint": address})
     if is_loaded_here:
-        _check_model(environment, str(model), base_url)
-    check_server(base_url)
+        _check_model(environment, str(model), settings.get("base_url"))
+    check_server(played.base_url)
     folder = output or _new_folder(played)
     console = Console(stderr=as_json)
     try:

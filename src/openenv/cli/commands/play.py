@@ -93,10 +93,9 @@ def play(
     if web or start is not None:
         with ExitStack() as opened:
             traces, page = (None, "") if start is None else opened.enter_context(_copied(start))
-            server = _server(target, console, in_process=in_process, traces=traces)
-            _play_in_browser(server, page, console)
+            _play_in_browser(_server(target, console, in_process=in_process, traces=traces), page, console)
         return
-    client = _client(server, in_process=in_process).sync()
+    client = _client(_server(target, console, in_process=in_process), in_process=in_process).sync()
     try:
         with console.status("Connecting"):
             client.connect()

@@ -52,7 +52,7 @@ def train(
     """Train a language model on an environment: on examples if you like, then with GRPO."""
     given = dict(settings)
     if environment is not None:
-        given = {"environment": played_environment(environment, "train"), **settings}
+        given["environment"] = played_environment(environment, "train")
     page = _page(view_host, view_port, view=view)
     console = Console()
     _check_installed()

@@ -135,9 +135,10 @@ def _report_of(target: Target, limits: RunLimits | None, timeout_s: float | None
         folder = find_environment(target).folder if target.kind is TargetKind.NAME else Path(target.text)
         static = validate_folder(folder)
         return static if limits is None or not _can_be_read(static) else _with_run(static, limits)
+    package = find_environment(target) if target.kind is TargetKind.FILE else None
     if limits is None:
         raise typer.BadParameter(f"--no-run leaves the checks of a folder, and {target.text} has none.")
-    if target.kind is TargetKind.FILE:
+    if package is not None:
         return Report(str(target), "", {}, run_in_process(str(target), limits), (RUNTIME,))
     if target.kind is TargetKind.ADAPTED:
         return validate_adapted(target.text)
