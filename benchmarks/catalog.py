@@ -22,7 +22,7 @@ from rich.table import Table
 from benchmarks.__main__ import BUSY_LOAD, RESULTS
 from benchmarks.public_package import ROOT
 from openenv.adapters.text import ActionText
-from openenv.auto.catalog import load_catalog
+from openenv.auto.catalog import published
 from openenv.auto.discovery import find_environment
 from openenv.auto.package import EnvironmentPackage
 from openenv.core.client_types import StepResult
@@ -243,7 +243,7 @@ def main(
     load = os.getloadavg()[0]
     if load > BUSY_LOAD:
         console.print(f"[yellow]This machine is busy (load {load:.1f}): everything will look slower than it is.")
-    packages = [_find(name) for name in only or [entry.name for entry in load_catalog()]]
+    packages = [_find(name) for name in only or [entry.name for entry in published()]]
     costs = []
     for package in packages:
         console.print(f"[dim]{package.name}")

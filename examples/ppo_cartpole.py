@@ -1,15 +1,14 @@
 """PPO on served environments: any learner for Gymnasium's vector environments can take its place.
 
-The server of ``cartpole_env``, beside this file, is started in a process of its own; `GymnasiumVectorEnv` steps all of
-its sessions together. Everything else is PPO (https://arxiv.org/abs/1707.06347) as it would be without OpenEnv.
+A server of Gymnasium's CartPole is started in a process of its own; `GymnasiumVectorEnv` steps all of its sessions
+together. Everything else is PPO (https://arxiv.org/abs/1707.06347) as it would be without OpenEnv.
 
-Run it as ``python examples/ppo_cartpole.py``; it needs ``pip install "openenv-core[gymnasium]" torch``.
+Run it as ``python ppo_cartpole.py``; it needs ``pip install "path/to/openenv[gymnasium]" torch``.
 """
 
 import argparse
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -18,7 +17,7 @@ from torch import Tensor, nn
 
 from openenv.adapters.gymnasium import GymnasiumVectorEnv
 
-ENVIRONMENT = Path(__file__).with_name("cartpole_env")
+ENVIRONMENT = "gymnasium:CartPole-v1"
 EPISODES_SHOWN = 20
 
 

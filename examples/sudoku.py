@@ -1,17 +1,18 @@
 """Train a model on Sudoku, with rewards for the solution, for the cells that are filled and for moves that are allowed.
 
-python examples/sudoku.py                              # Qwen/Qwen3-1.7B, on a GPU
-python examples/sudoku.py --model tiny --steps 3       # tried out on a CPU
-python examples/sudoku.py --url http://localhost:8000  # on a server that runs: openenv serve sudoku
+python sudoku.py                              # Qwen/Qwen3-1.7B, on a GPU
+python sudoku.py --model tiny --steps 3       # tried out on a CPU
+python sudoku.py --url http://localhost:8000  # on a server that runs: openenv serve sudoku
 """
 
+import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from example_options import read_options
-from trl import GRPOTrainer
+from trl import GRPOConfig, GRPOTrainer
 
 from openenv.train import EnvSpec
+from openenv.train.agents.tiny_tool_model import tiny_tool_model
 from openenv.train.spec.tool_environment import ToolEnvironment
 
 PROMPT = "You solve a Sudoku, one digit at a time. Begin with the cells where only one digit can be."
@@ -34,17 +35,42 @@ def signal(game: ToolEnvironment, name: str) -> float:
 
 def main() -> None:
     """Train."""
-    options = read_options(__doc__, "sudoku")
-    turns = 2 if options.is_tiny else 50
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", default="Qwen/Qwen3-1.7B", help="name or folder; 'tiny' to try it on a CPU")
+    parser.add_argument("--url", default="sudoku", dest="target", help="address of a server that runs")
+    parser.add_argument("--steps", type=int, default=200, help="optimiser steps")
+    parser.add_argument("--output", default="sudoku-model", help="folder for checkpoints and the model")
+    options = parser.parse_args()
+    is_tiny = options.model == "tiny"
+    settings = GRPOConfig(  # for one GPU of 80 GB, or a tiny model on a CPU
+        output_dir=options.output,
+        max_steps=options.steps,
+        learning_rate=1e-3 if is_tiny else 1e-6,
+        gradient_accumulation_steps=1 if is_tiny else 8,
+        num_generations=4 if is_tiny else 8,
+        max_completion_length=12288,
+        chat_template_kwargs={"enable_thinking": False},
+        activation_checkpointing=not is_tiny,
+        use_cpu=is_tiny,
+        bf16=not is_tiny,
+        logging_steps=1,
+        report_to="none",
+    )
+    turns = 2 if is_tiny else 50
     with EnvSpec(options.target, system_prompt=PROMPT, max_turns=turns, reset={"difficulty": "very-easy"}) as spec:
+        model, tokenizer = tiny_tool_model([spec]) if is_tiny else (options.model, None)
         trainer = GRPOTrainer(
-            **options.model_settings(spec),
-            args=options.grpo_config(max_completion_length=12288),
+            model=model,
+            processing_class=tokenizer,
+            args=settings,
             train_dataset=spec.train_dataset,
             environment_factory=spec.environment_factory,
             reward_funcs=[*spec.reward_funcs, progress, allowed_moves],
         )
-        options.train(trainer)
+        trainer.train()
+        trainer.save_model()
+    log = [entry for entry in trainer.state.log_history if "reward" in entry]
+    print(f"mean reward {log[0]['reward']:+.3f} in the first step, {log[-1]['reward']:+.3f} in the last")  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -1,13 +1,19 @@
-"""Notice of files of the public package over those of this one, at each import of ``openenv``.
+"""Notice of the public package in place of this one, or over files of it, at each import of ``openenv``.
 
-``openenv_mixture.pth`` imports this module when Python starts: the public package overwrites all that an import of
-``openenv`` itself would run. Where nothing is wrong, that costs a look for one file.
+``openenv_mixture.pth`` imports this module when Python starts: what an import of ``openenv`` itself would run may be
+the public package's. Where nothing is wrong, that costs a look for one file in each folder of ``sys.path``.
 """
 
 import os
 import sys
 
-_FOLDER = os.path.join(os.path.dirname(__file__), "openenv")  # noqa: PTH118, PTH120  # pathlib takes long to import
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+
+# pathlib takes long to import. What is looked for is the same as in openenv._mixture.
+_FOREIGN = os.path.join("openenv", "auto", "_discovery.py")  # noqa: PTH118
+_OURS = os.path.join("openenv", "_mixture.py")  # noqa: PTH118
 
 
 class _Notice:
@@ -20,18 +26,31 @@ class _Notice:
 
 
 def _warn() -> None:
-    from importlib.util import module_from_spec, spec_from_file_location
+    from importlib.machinery import PathFinder
     from pathlib import Path
 
-    spec = spec_from_file_location("openenv._mixture", os.path.join(_FOLDER, "_mixture.py"))  # noqa: PTH118
+    found = PathFinder.find_spec("openenv")
+    ours = next((Path(entry) for entry in sys.path if os.path.exists(os.path.join(entry, _OURS))), None)  # noqa: PTH110, PTH118
+    if found is None or found.origin is None or ours is None:
+        return
+    first = Path(found.origin).parents[1]
+    if (first / _OURS).exists():
+        _loaded(first / _OURS).warn_of_mixture(first / "openenv")
+    elif (first / _FOREIGN).exists():
+        _loaded(ours / _OURS).warn_of_shadow(first / "openenv", ours / "openenv")
+
+
+def _loaded(file: "os.PathLike[str]") -> "ModuleType":
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    spec = spec_from_file_location("openenv._mixture", file)
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
     sys.modules[spec.name] = module  # so that openenv does not say it a second time
     spec.loader.exec_module(module)
-    module.warn_of_mixture(Path(_FOLDER))
+    return module
 
 
-# Both packages have left a file there: what is looked for is the same as in openenv._mixture.
-if all(os.path.exists(os.path.join(_FOLDER, *path)) for path in (("auto", "_discovery.py"), ("_mixture.py",))):  # noqa: PTH110, PTH118
+if any(os.path.exists(os.path.join(entry, _FOREIGN)) for entry in sys.path):  # noqa: PTH110, PTH118
     sys.meta_path.insert(0, _Notice())

@@ -18,6 +18,7 @@ FOLDER = ROOT / "distributions" / "openenv"
 UV = find_uv() or "uv"
 IMPORT_BOTH = "import openenv, openenv._lazy"
 SENTENCE = "holds files of two packages"
+SHADOWED = "finds the public package in"
 
 
 def project(folder: Path) -> dict[str, Any]:
@@ -43,6 +44,21 @@ def install(folder: Path, *requirements: str) -> Path:
     command = [UV, "pip", "install", "--quiet", "--no-index", "--python", str(python), *requirements]
     subprocess.run(command, check=True)
     return python
+
+
+def public_package(folder: Path) -> Path:
+    """Make a wheel that has what every release of the public package has."""
+    modules = {"openenv/__init__.py": "", "openenv/auto/_discovery.py": ""}
+    return make_wheel(folder, "openenv", "0.10.0", modules=modules)
+
+
+def editable(folder: Path) -> Path:
+    """Leave what an editable install of this package does in a virtual environment; return its folder of packages."""
+    site = next(folder.glob("lib/python*/site-packages"))
+    for name in ("_openenv_mixture.py", "openenv_mixture.pth"):
+        (site / name).write_bytes((ROOT / "src" / name).read_bytes())
+    (site / "_editable_impl_openenv_core.pth").write_text(str(ROOT / "src"))
+    return site
 
 
 def said_by(python: Path, program: str) -> str:
@@ -84,9 +100,7 @@ def test_pip_finds_everything_too(wheels: Path) -> None:
 
 @pytest.mark.parametrize("order", ["ours first", "theirs first"])
 def test_a_mixture_with_the_public_package_is_noticed_at_import(offline: Path, tmp_path: Path, order: str) -> None:
-    theirs = make_wheel(
-        tmp_path / "public", "openenv", "0.10.0", modules={"openenv/__init__.py": "", "openenv/auto/_discovery.py": ""}
-    )
+    theirs = public_package(tmp_path / "public")
     ours = pack_openenv(tmp_path / "ours")
     first, second = (ours, theirs) if order == "ours first" else (theirs, ours)
     python = install(tmp_path / "venv", "--no-deps", str(first))
@@ -99,12 +113,27 @@ def test_a_mixture_with_the_public_package_is_noticed_at_import(offline: Path, t
     assert said_by(python, "import json") == ""
 
 
-def test_the_public_package_alone_is_not_spoken_of(offline: Path, tmp_path: Path) -> None:
-    theirs = make_wheel(
-        tmp_path / "public", "openenv", "0.10.0", modules={"openenv/__init__.py": "", "openenv/auto/_discovery.py": ""}
-    )
-    python = install(tmp_path / "venv", "--no-deps", str(theirs))
+def test_a_public_package_before_an_editable_install_is_noticed_at_import(offline: Path, tmp_path: Path) -> None:
+    python = install(tmp_path / "venv", "--no-deps", str(public_package(tmp_path / "public")))
+    site = editable(tmp_path / "venv")
+    for program in ("import openenv", "import openenv.auto._discovery"):
+        said = said_by(python, program)
+        assert said.count(SHADOWED) == 1, program
+        assert str(site / "openenv") in said
+        assert str(ROOT / "src" / "openenv") in said
+    assert said_by(python, "import json") == ""
+    (site / "_editable_impl_openenv_core.pth").unlink()
+    assert said_by(python, "import openenv") == "", "the public package alone"
+
+
+def test_a_public_package_on_the_path_is_noticed_where_it_is_the_one_that_is_imported(tmp_path: Path) -> None:
+    public = tmp_path / "public"
+    (public / "openenv" / "auto").mkdir(parents=True)
+    for name in ("__init__.py", "auto/_discovery.py"):
+        (public / "openenv" / name).touch()
+    python = install(tmp_path / "venv", "--no-deps", str(pack_openenv(tmp_path / "ours")))
     site = next((tmp_path / "venv").glob("lib/python*/site-packages"))
-    for name in ("_openenv_mixture.py", "openenv_mixture.pth"):  # as an editable install of this one leaves them
-        (site / name).write_bytes((ROOT / "src" / name).read_bytes())
-    assert said_by(python, "import openenv") == ""
+    for paths, count in ((f"{public}", 1), (f"{site}:{public}", 0), (f"{public}:{site}", 1)):
+        environment = {"PYTHONPATH": paths, "PATH": ""}
+        finished = subprocess.run([python, "-c", "import openenv"], capture_output=True, text=True, env=environment)
+        assert (finished.returncode, finished.stderr.count(SHADOWED)) == (0, count), finished.stderr

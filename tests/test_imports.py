@@ -10,6 +10,7 @@ from tests.support.import_graph import import_graph
 from tests.support.modules import MODULES
 
 from openenv import GenericEnvClient
+from openenv._extras import install_command
 from openenv.core.providers import LocalProcessProvider
 
 SERVER = {"fastapi", "mcp", "prometheus_client", "starlette", "uvicorn"}
@@ -184,7 +185,7 @@ def test_every_module_can_be_the_first_one_imported() -> None:
 def test_what_an_extra_is_for_says_which_one_it_needs(extra: str, package: str, name: str) -> None:
     hidden = f"import sys\nsys.modules[{package!r}] = None\n"
     failed = import_all([f"openenv.adapters.{extra}"], before=hidden)
-    said = f'ImportError: This needs {name}: pip install "openenv-core[{extra}]"'
+    said = f"ImportError: This needs {name}: {install_command(extra)}"
     assert failed[f"openenv.adapters.{extra}"].strip().endswith(said)
 
 

@@ -1,7 +1,7 @@
 """Train on Catch with ART: each game is a trajectory of what the model said, with the environment's reward.
 
-Needs a GPU and ``pip install "openpipe-art[backend]==0.5.18" openenv-core``, without the extra ``train``: ART brings a
-TRL of its own. Serve the environment with room for every game at once, then train:
+Needs a GPU and ``pip install "openpipe-art[backend]==0.5.18" path/to/openenv``, without the extra ``train``: ART
+brings a TRL of its own. Serve the environment with room for every game at once, then train:
 
 openenv serve catch --max-sessions 64
 python examples/trainers/art_catch.py http://localhost:8000

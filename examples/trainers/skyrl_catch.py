@@ -1,6 +1,6 @@
 """Train on Catch with SkyRL's GRPO: the environment is one of SkyRL-Gym's, and SkyRL does the rest.
 
-Needs Linux, a GPU, Python 3.12, ``pip install "skyrl[fsdp]==0.3.0" "openenv-core[skyrl]"``. Serve the environment
+Needs Linux, a GPU, Python 3.12, ``pip install "skyrl[fsdp]==0.3.0" "path/to/openenv[skyrl]"``. Serve the environment
 where all workers reach it, with room for every game at once, then train:
 
 openenv serve catch --host 0.0.0.0 --max-sessions 1024

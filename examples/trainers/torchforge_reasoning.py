@@ -1,7 +1,7 @@
 """Train on reasoning-gym with torchforge: the two actors of its GRPO application that know the task.
 
 Needs GPUs, torchforge from its repository, https://github.com/meta-pytorch/torchforge (what PyPI has under this name is
-empty), and ``pip install openenv-core``. Serve the environment with room for every answer that is judged at once:
+empty), and ``pip install path/to/openenv``. Serve the environment with room for every answer that is judged at once:
 
 REASONING_GYM_DATASET=chain_sum openenv serve reasoning_gym --max-sessions 256
 

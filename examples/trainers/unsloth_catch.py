@@ -1,7 +1,7 @@
 """Train on Catch with Unsloth: its model takes the place of the one in TRL's trainer, and nothing else changes.
 
-Needs a GPU and ``pip install unsloth openenv-core`` (seen with unsloth 2026.10.9), without the extra ``train``: Unsloth
-chooses the version of TRL, which it holds below 1.16.
+Needs a GPU and ``pip install unsloth path/to/openenv`` (seen with unsloth 2026.10.9), without the extra ``train``:
+Unsloth chooses the version of TRL, which it holds below 1.16.
 
 python examples/trainers/unsloth_catch.py
 python examples/trainers/unsloth_catch.py --url http://localhost:8000  # on a server that runs: openenv serve catch

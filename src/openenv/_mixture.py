@@ -1,6 +1,7 @@
-"""Notice files of the public package among ours.
+"""Notice the public package where this one is expected.
 
-Both packages are called ``openenv``; installed into one folder, each overwrites files of the other.
+Both packages are called ``openenv``; installed into one folder, each overwrites files of the other, and of two folders
+the first on ``sys.path`` is imported.
 """
 
 import warnings
@@ -16,6 +17,12 @@ MESSAGE = (
     "both names (docs/install.md)."
 )
 
+SHADOW_MESSAGE = (
+    "`import openenv` finds the public package in {used}, and not this OpenEnv in {unused}, which comes later on "
+    "sys.path: `pip uninstall --yes openenv` where the public one was installed, and install this one under both names "
+    "(docs/install.md)."
+)
+
 
 def is_mixed(folder: Path) -> bool:
     """Whether the public package was installed into the folder of the package ``openenv``, before or after this one."""
@@ -27,3 +34,14 @@ def warn_of_mixture(folder: Path) -> None:
     """Warn once where the folder of the package ``openenv`` holds files of the public package too."""
     if is_mixed(folder):
         warnings.warn(MESSAGE.format(folder=folder), RuntimeWarning, stacklevel=2)
+
+
+@cache
+def warn_of_shadow(used: Path, unused: Path) -> None:
+    """Warn once where the public package is imported and this one is not.
+
+    Args:
+        used: The folder of the public package.
+        unused: The folder of this one.
+    """
+    warnings.warn(SHADOW_MESSAGE.format(used=used, unused=unused), RuntimeWarning, stacklevel=2)

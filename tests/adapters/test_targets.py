@@ -7,6 +7,7 @@ import pytest
 from tests.adapters.gymnasium.test_environment import CLASSIC_CONTROL
 from tests.support.servers import RunningServer
 
+from openenv._extras import install_command
 from openenv.adapters import ADAPTERS
 from openenv.adapters.targets import find_adapted
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
@@ -49,4 +50,4 @@ def test_a_missing_extra_says_how_to_install_it(prefix: str) -> None:
     assert last.startswith(
         f"{ConfigurationError.__module__}.ConfigurationError: {prefix}:Some-v1 needs {adapter.package}"
     )
-    assert last.endswith(f'pip install "openenv-core[{adapter.extra}]"')
+    assert last.endswith(install_command(adapter.extra))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from openenv.auto.catalog import CATALOG_FILE, catalog_entry, catalog_text, load_catalog, read_entries
+from openenv.auto.catalog import CATALOG_FILE, catalog_entry, catalog_text, published, read_entries
 from openenv.auto.discovery import ENTRY_POINT_GROUP
 from openenv.auto.names import environment_key
 
@@ -15,7 +15,7 @@ def test_it_names_every_environment_under_envs() -> None:
     file = ROOT / "src" / "openenv" / "auto" / CATALOG_FILE
     assert file.read_text(encoding="utf-8") == catalog_text(ROOT / "envs"), "python -m openenv.auto.catalog envs"
     manifests = list((ROOT / "envs").rglob("openenv.yaml"))
-    assert len(load_catalog()) == len(manifests) >= 4
+    assert len(published()) == len(manifests) >= 4
 
 
 @pytest.mark.level("files")
@@ -38,5 +38,5 @@ def test_an_entry_is_found_by_every_form_of_its_name_and_says_how_it_is_installe
 
 
 def test_names_are_told_apart() -> None:
-    names = [entry.name for entry in load_catalog()]
+    names = [entry.name for entry in published()]
     assert names == sorted(set(names))

@@ -14,11 +14,13 @@ from openenv.core.env_server.app import create_fastapi_app
 from openenv.viewer import viewer_app
 
 _BOARD = 'iframe[title="The environment\'s own view"]'
+# On record, each turn of the conversation has its board.
+_CURRENT = "[data-current=true]"
 
 
-def cells(page: Any) -> list[str]:
+def cells(page: Any, within: str = "main") -> list[str]:
     """Return the cells of the board that is shown, once it is there: their texts, marks and classes."""
-    frame = page.frame_locator(_BOARD)
+    frame = page.frame_locator(f"{within} {_BOARD}")
     frame.locator("td").first.wait_for()
     written: list[str] = frame.locator("td").evaluate_all(
         "all => all.map(cell => cell.innerText + (cell.dataset.mark ?? '') + cell.className)"
@@ -26,7 +28,9 @@ def cells(page: Any) -> list[str]:
     return written
 
 
-@pytest.mark.parametrize(("name", "count"), [("catch", 50), ("2048", 16), ("sudoku", 81), ("wordle", 30)])
+@pytest.mark.parametrize(
+    ("name", "count"), [("catch", 50), ("2048", 16), ("sudoku", 81), ("wordle", 30), ("openspiel", 50)]
+)
 def test_a_board_is_a_board_wherever_an_episode_is_shown(
     browser: Any, name: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -53,12 +57,12 @@ def test_a_board_is_a_board_wherever_an_episode_is_shown(
         followed.assert_accessible()
         eventually(lambda: _steps(file) == 1, "the step is on record")
         recorded = PlayPage(browser, server, "/web/traces?episode=1-1#step-1")
-        eventually(lambda: cells(recorded.page) == board, "the board is shown on record")
+        eventually(lambda: cells(recorded.page, _CURRENT) == board, "the board is shown on record")
         for visit in (played, followed, recorded):
             visit.close()
     with RunningServer(viewer_app(file)) as server:
         recorded = PlayPage(browser, server, "/web/traces?episode=1-1#step-1", color_scheme="dark")
-        eventually(lambda: cells(recorded.page) == board, "the viewer shows it, which has no environment")
+        eventually(lambda: cells(recorded.page, _CURRENT) == board, "the viewer shows it, which has no environment")
         recorded.assert_accessible()
         recorded.close()
 
@@ -85,7 +89,7 @@ def test_a_view_that_fails_is_said_beside_the_fields(browser: Any, tmp_path: Pat
         eventually(lambda: _steps(file) == 1, "the step is on record")
         visit = PlayPage(browser, server, "/web/traces?episode=1-1#step-1")
         visit.page.wait_for_selector(".note:has-text(\"could not render this: 'colour'\")")
-        assert "Total\n2" in visit.text("observation")
+        assert "Total\n2" in visit.page.inner_text(f"{_CURRENT} [data-testid=observation]")
         visit.close()
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from tests.support.environments.common import Add, CounterEnvironment, Total
 from tests.support.servers import RunningServer
+from tests.support.web_pages import ELSEWHERE, PlayPage
 
 from openenv.core.env_server.app import create_fastapi_app
 
@@ -75,6 +76,29 @@ def test_a_request_that_is_tried_out_has_the_token(visit: Visit, server: Running
     page.click("text=Try it out")
     page.click("button.execute")
     page.wait_for_selector(".live-responses-table .response-col_status:has-text('200')")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_api_is_tried_within_the_page_with_its_token(browser: Any, server: RunningServer, scheme: str) -> None:
+    visit = PlayPage(browser, server, "/web/", extra_http_headers=ELSEWHERE, color_scheme=scheme)
+    page = visit.page
+    page.fill("#token", TOKEN)
+    page.click("button[type=submit]")
+    page.click("nav a:text-is('API')")
+    page.wait_for_selector("nav a[aria-current=page]:text-is('API')")
+    api = page.frame_locator("iframe[title='The HTTP API']")
+    api.locator("#operations-Environment-metadata_metadata_get").click()
+    api.locator("text=Try it out").click()
+    api.locator("button.execute").click()
+    api.locator(".live-responses-table .response-col_status:has-text('200')").wait_for()
+    assert api.locator("html.dark-mode").count() == (scheme == "dark")
+    page.click("button[aria-label^=Colours]")
+    api.locator("html:not(.dark-mode)").wait_for()
+    page.click("button[aria-label^=Colours]")
+    api.locator("html.dark-mode").wait_for()
+    page.click("nav a:text-is('Play')")
+    page.wait_for_selector("[data-testid=play]")
+    visit.close()
 
 
 def test_the_start_page(visit: Visit, server: RunningServer) -> None:

@@ -1,6 +1,5 @@
 """An evaluation is looked at in a browser, and compared with others."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +11,10 @@ from tests.support.servers import RunningServer
 from tests.support.trace_files import entries, episode, new_file
 from tests.support.web_pages import PlayPage, failing
 
+from openenv.records.evaluation import Estimate, Evaluation, TaskResult
+from openenv.records.run_folder import RunFolder
+from openenv.records.run_start import RunStart
 from openenv.train.settings.config import TrainConfig
-from openenv.train.settings.run_folder import RunFolder
-from openenv.train.settings.run_start import RunStart
 from openenv.viewer import Source, comparison_app, source_app
 
 HOSTILE = "<img src=x onerror='window.hacked = 1'><script>window.hacked = 1</script>"
@@ -24,7 +24,7 @@ PHONE = {"color_scheme": "dark", "viewport": {"width": 390, "height": 844}}
 
 def write_run(folder: Path, name: str, slope: float) -> RunFolder:
     """Write the folder of a run of twelve steps, with an episode on record for the task of seed 1."""
-    run = RunFolder.create(TrainConfig(environment="walk", output_dir=folder, name=name), "walk")
+    run = TrainConfig(environment="walk", output_dir=folder, name=name).make_folder("walk")
     run.add_start(RunStart.now())
     for step in range(1, 13):
         run.add_metrics({"step": step, "episode/reward": slope * step, "loss": 1 / step})
@@ -95,9 +95,9 @@ def test_an_evaluation_is_followed_and_survives_failures(browser: Any, tmp_path:
         page.unroute("**/web/results/summary")
         page.reload()
         page.wait_for_selector("[data-testid=task]")
-        estimated = {"task": {"seed": 1}, "mean_reward": {"value": 0.5, "low": 0.2, "high": 0.8}}
-        results = {"environment": "walk", "player": "random", "mean_reward": {"value": 0.5}, "tasks": [estimated]}
-        (tmp_path / "results.json").write_text(json.dumps(results))
+        estimate = Estimate(0.5, 0.2, 0.8)
+        tasks = [TaskResult({"seed": 1}, [0.5], 0, mean_reward=estimate)]
+        Evaluation("walk", "random", 1, 1.0, estimate, {}, 3.0, 0.0, tasks).save(tmp_path / "results.json")
         page.wait_for_selector("[aria-label='Table of tasks'] th:has-text('Successes')")
         page.wait_for_selector("[aria-label='Table of tasks'] th:has-text('95% interval')")
         page.wait_for_selector("[data-testid=task] td:text-is('0 of 1')")

@@ -12,9 +12,10 @@ from tests.support.servers import RunningServer, eventually
 from tests.support.trace_files import entries, episode, new_file
 from tests.support.web_pages import Address, PlayPage, failing
 
+from openenv.records.lines import read_objects
+from openenv.records.run_folder import RunFolder
+from openenv.records.run_start import RunStart
 from openenv.train.settings.config import TrainConfig
-from openenv.train.settings.run_folder import RunFolder, read_lines
-from openenv.train.settings.run_start import RunStart
 from openenv.viewer import viewer_app
 
 VECTOR = 64
@@ -60,7 +61,7 @@ def training(tmp_path: Path) -> Iterator[Training]:
 @pytest.fixture
 def short(tmp_path: Path) -> RunFolder:
     """A run of one step, whose episode is not on record yet."""
-    folder = RunFolder.create(TrainConfig(environment="catch", output_dir=tmp_path, name="short"), "catch")
+    folder = TrainConfig(environment="catch", output_dir=tmp_path, name="short").make_folder("catch")
     folder.add_start(RunStart.now())
     new_file(folder.traces).close()
     folder.add_metrics({"step": 1, "episode/reward": 0.5})
@@ -162,6 +163,6 @@ def phone(browser: Any, server: RunningServer) -> None:
 
 
 def read_step(folder: RunFolder, step: int) -> list[dict[str, Any]]:
-    (line,) = [line for line in read_lines(folder.rollouts) if line["step"] == step]
+    (line,) = [line for line in read_objects(folder.rollouts) if line["step"] == step]
     episodes: list[dict[str, Any]] = line["episodes"]
     return episodes

@@ -3,18 +3,22 @@
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.servers import RunningServer
+from tests.support.environments.common import Add, CounterEnvironment, Total
+from tests.support.servers import RunningServer, eventually
 from tests.support.trace_files import BEGAN, entries, episode, new_file
-from tests.support.web_pages import PlayPage, failing
+from tests.support.web_pages import ELSEWHERE, PlayPage, failing
 
+from openenv.core.env_server.app import create_fastapi_app
 from openenv.traces import Conversation
 from openenv.viewer import viewer_app
 
 HOSTILE = "<img src=x onerror='window.hacked = 1'> needle {step}\nGo on."
+TOKEN = "sesame-open-wide"
 LONG, SHORT, MANY = 5000, 4, 260
 WRITTEN = Conversation(
     f"e{MANY + 3}",
@@ -72,7 +76,7 @@ def test_episodes_are_searched_and_compared(visit: PlayPage) -> None:
     page.wait_for_selector("[data-testid=difference]:has-text('step 2')")
     page.click("[data-testid=difference] p:last-child button")
     page.locator("h2:text-is('Step 2')").nth(2).wait_for()
-    moves = [json.loads(shown)["move"] for shown in page.locator("[aria-label=Request]").all_inner_texts()]
+    moves = [json.loads(shown)["move"] for shown in page.locator("[aria-label=Action]").all_inner_texts()]
     assert sorted(moves) == ["left", "right", "right"]
     assert page.locator("[data-testid=curve] path").count() == 3
     assert "needle 2" in page.locator("pre.text").first.inner_text()
@@ -92,9 +96,8 @@ def test_tasks_by_runs_lead_to_their_episodes_and_what_the_model_wrote(visit: Pl
     page.click("[data-testid=grid] td a")
     page.wait_for_selector("[data-testid=count]:text-is('1 episode')")
     page.click("[data-testid=episode] a")
-    for name in ("What the model saw and wrote", "Tokens and log-probabilities"):
-        page.click(f"summary:has-text('{name}')")
-    assert HOSTILE in page.inner_text("[data-testid=messages] pre")
+    page.click("summary:has-text('Tokens and log-probabilities')")
+    assert page.inner_text("[aria-label=Action]") == HOSTILE
     titles = [token.get_attribute("title") for token in page.locator("[data-testid=tokens] span").all()]
     assert titles == [
         "token 11, log-probability -0.500, 60.7%",
@@ -187,10 +190,69 @@ def test_a_long_episode_is_read_from_a_link_to_a_step(visit: PlayPage, server: R
     page.keyboard.press("End")
     page.wait_for_selector(f"h2:has-text('Step {LONG}')")
     page.wait_for_selector(f"pre.text:has-text('At {LONG}.')")
+    assert page.locator(".turn").count() < 60
     with page.expect_download() as saved:
         page.click("text=Save as messages")
     assert f"At {LONG - 1}." in Path(saved.value.path()).read_text()
     visit.assert_accessible()
+
+
+SAID = [
+    {"role": "system", "content": "You walk."},
+    {"role": "user", "content": "Go on."},
+    {"role": "assistant", "content": "sideways"},
+    {"role": "user", "content": "That is no move."},
+    {"role": "assistant", "content": "<think>The wall is to the left.</think>right"},
+    {"role": "user", "content": "You are at 1."},
+    {"role": "assistant", "content": "I go right", "reasoning_content": "Nothing has changed."},
+    {"role": "user", "content": "You are at 2."},
+    {"role": "assistant", "content": HOSTILE * 3000},
+    *([{"role": "user", "content": "Go on."}, {"role": "assistant", "content": "right"}] * 9),
+]
+
+
+def spoken(page: Any, step: int) -> dict[str, str]:
+    """Return what a turn shows by its names."""
+    page.wait_for_selector(f"[data-turn='{step}'] [data-testid=entry]")
+    parts = page.locator(f"[data-turn='{step}'] .spoken").all()
+    return {part.locator("h3").first.inner_text(): _in_line(part.locator("> div").inner_text()) for part in parts}
+
+
+def _in_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_an_episode_reads_as_a_conversation(browser: Any, tmp_path: Path, scheme: str) -> None:
+    with new_file(tmp_path / "traces.db") as traces:
+        traces.add(episode(0, 12), entries(12), [Conversation("e0", messages=SAID)])
+    with RunningServer(viewer_app(tmp_path / "traces.db")) as server:
+        visit = PlayPage(browser, server, "/web/traces?episode=1-1", color_scheme=scheme)
+        page = visit.page
+        begun, first, second = (spoken(page, step) for step in range(3))
+        assert begun["observation"].startswith("system You walk. Go on.")
+        assert (first["model"], first["answer"]) == ("sideways", "That is no move.")
+        assert (first["thought"], first["action"]) == ("The wall is to the left.", "right")
+        assert first["reward"].startswith("1 Reward")
+        assert "Pace 0.5" in first["reward"]
+        assert first["observation"].startswith("You are at 1.")
+        assert second["thought"] == "Nothing has changed."
+        assert second["action"] == 'I go right read as { "move": "right" }'
+        assert len(spoken(page, 3)["action"]) < 110_000
+        visit.assert_accessible()
+        for _ in range(4):
+            page.keyboard.press("ArrowDown")
+        page.wait_for_selector("[data-current=true]:has-text('At 4.')")
+        assert page.url.endswith("#step-4")
+        assert page.locator("[data-current=true]").bounding_box()["y"] < 200, "the turn is at the top"
+        page.locator(".thread").hover()
+        page.mouse.wheel(0, 3000)
+        page.wait_for_selector("[data-turn='12'] [data-testid=entry]")
+        page.wait_for_function("() => Number(location.hash.split('-')[1]) > 4")
+        page.keyboard.press("Home")
+        page.wait_for_selector("[data-turn='0'][data-current=true]")
+        assert page.evaluate("window.hacked") is None
+        visit.close()
 
 
 def test_evaluations_are_filtered_by(browser: Any, tmp_path: Path) -> None:
@@ -220,7 +282,7 @@ def test_episodes_are_ordered_and_filtered_by_model_reward_and_time(browser: Any
     with new_file(tmp_path / "traces.db") as traces:
         for number, (reward, model) in enumerate([(2.0, "tiny"), (None, "tiny"), (-1.0, "large"), (3.0, "tiny")]):
             written = [Conversation(f"e{number}", model=model)]
-            traces.add(replace(episode(number, 1), reward=reward), entries(1), written)
+            traces.add(replace(episode(number, 1), reward=reward), entries(number + 1), written)
     with RunningServer(viewer_app(tmp_path / "traces.db")) as server:
         visit = PlayPage(browser, server, "/web/traces?order=colour", timezone_id="Asia/Kathmandu")
         page = visit.page
@@ -240,6 +302,12 @@ def test_episodes_are_ordered_and_filtered_by_model_reward_and_time(browser: Any
         page.click("text=All episodes")
         page.fill("#max_reward", "2.5")
         page.wait_for_selector("[data-testid=count]:has-text('1 episode')")
+        page.click("text=Clear all")
+        page.select_option("#component", label="pace")
+        page.fill("#min_reward", "1.5")
+        page.wait_for_selector("[data-testid=count]:has-text('2 episodes')")
+        assert page.locator("ol .episode .figure:nth-child(7)").all_inner_texts() == ["1.5", "2"]
+        assert page.inner_text(".row-head").split()[-3] == "pace"
         page.click("text=Clear all")
         page.click("summary:has-text('Time')")
         page.fill("#since", "2025-10-09T14:38:21")  # 08:53:21 UTC
@@ -263,19 +331,78 @@ def test_what_stands_out_about_episodes_is_marked_in_the_list(browser: Any, tmp_
         ({"reward": None}, ["no reward"]),
         ({"ending": "running", "ended_at": None, "reward": None}, ["no reward"]),  # its server has died
         ({"ending": "truncated", "error": error, "reward": None}, ["cut off", "no reward", error]),
+        ({"token_name": "trainer"}, ["no variance", "above scripted", "trainer"]),
+        ({"reward": 0.5}, ["length limit", "no variance"]),
+        ({"reward": 0.5}, []),
     ]
+    rollout = {"step": 1, "group": 0, "reward": 1.0}
+    told = {
+        6: Conversation("e6", model="m", extra=rollout),
+        7: Conversation("e7", model="m", extra={**rollout, "cut_by": "max_context"}),
+        8: Conversation("e8", model="scripted player"),
+    }
     with new_file(tmp_path / "traces.db") as traces:
         for number, (changes, _) in enumerate(kinds):
-            traces.add(replace(episode(number, 1), **changes), entries(1))
+            environment = "walk" if number < 6 else "run"
+            played = replace(episode(number, 1, environment), **changes)
+            traces.add(played, entries(1), filter(None, [told.get(number)]))
     with RunningServer(viewer_app(tmp_path / "traces.db")) as server:
         visit = PlayPage(browser, server, "/web/traces?order=oldest")
         page = visit.page
-        page.wait_for_selector("[data-testid=count]:has-text('6 episodes')")
+        page.wait_for_selector("[data-testid=count]:has-text('9 episodes')")
         marked = [row.locator(".chip").all_inner_texts() for row in page.locator("ol .episode").all()]
         assert marked == [flags for _, flags in kinds]
         assert page.evaluate("window.hacked") is None
         visit.assert_accessible()
+        page.select_option("#flag", label="no variance")
+        page.wait_for_selector("[data-testid=count]:has-text('2 episodes')")
+        page.select_option("#token_name", label="trainer")
+        page.wait_for_selector("[data-testid=count]:has-text('1 episode')")
         visit.close()
+
+
+class UnsteadyEnvironment(CounterEnvironment):
+    """Begins at another number each time, unless a seed is given."""
+
+    starts = count(1)
+
+    def reset(self, seed: int | None = None, episode_id: str | None = None) -> Total:
+        first = super().reset(seed, episode_id)
+        if seed is None:
+            first.total = self._counter.total = next(self.starts)
+        return first
+
+
+@pytest.mark.parametrize("seed", [5, None])
+def test_a_person_plays_on_from_a_step_on_record(browser: Any, tmp_path: Path, seed: int | None) -> None:
+    file = tmp_path / "traces.db"
+    app = create_fastapi_app(UnsteadyEnvironment, Add, Total, env_name="counter", traces=str(file), token=TOKEN)
+    with RunningServer(app) as server, server.v1() as wire, server.http() as http:
+        session = wire.open()
+        wire.do("reset", session, seed=seed, episode_id=f"evaluation-{'0' * 32}")
+        for amount in (1, -1, 3, 4):  # no number may be below 0
+            wire.do("step", session, amount=amount)
+        wire.do("close", session)
+        eventually(lambda: http.get("/web/traces/count").json() == 1, "the episode is on record")
+        visit = PlayPage(browser, server, "/web/traces?episode=1-1#step-3", extra_http_headers=ELSEWHERE)
+        page = visit.page
+        page.fill("#token", TOKEN)
+        page.click("button[type=submit]")
+        page.click("[data-current=true] [data-testid=play-on]")
+        page.wait_for_selector("main[data-busy=no] [data-testid=at]")
+        differs = "otherwise" in visit.text("origin")
+        assert differs == (seed is None)
+        visit.assert_accessible()
+        steps = visit.steps
+        visit.step({"amount": 10})
+        assert visit.steps == steps + 1
+        assert seed is None or visit.observation["total"] == 14
+        page.click("[data-testid=origin] a")
+        page.wait_for_selector("[data-current=true] h2:text-is('Step 3')")
+        visit.close()
+        eventually(lambda: http.get("/web/traces/count").json() == 2, "what was played is on record")
+        mine, _ = http.get("/web/traces/episodes").json()
+        assert mine["episode_id"] is None, "it is no evaluation of a training"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -16,12 +16,55 @@ import openenv as package
 from openenv.cli import __main__ as cli
 
 
-def test_help_lists_every_command(openenv: Any) -> None:
+def _described() -> list[tuple[str, Any]]:
+    """Return every command and subcommand, by the words that run it."""
+    named = [(name, cli.load_command(name)) for name in cli.COMMANDS]
+    return named + [
+        (f"{name} {part}", below) for name, group in named for part, below in getattr(group, "commands", {}).items()
+    ]
+
+
+def _help(*words: str, width: int = 80) -> str:
+    ended = CliRunner().invoke(cli.app, [*words, "--help"], prog_name="openenv", terminal_width=width)
+    assert ended.exit_code == 0
+    return ended.output
+
+
+def test_help_lists_every_command_under_its_heading(openenv: Any) -> None:
     shown = openenv("--help")
     assert shown.returncode == 0
-    for name, command in cli.COMMANDS.items():
-        assert f"{name} " in shown.stdout
-        assert command.summary in shown.stdout
+    headings = dict.fromkeys(command.heading for command in cli.COMMANDS.values())
+    assert list(headings) == ["Make", "Run", "Train", "Look", "Find", "Publish"]
+    sections = shown.stdout.split("\n\n")
+    for heading in headings:
+        (section,) = [section for section in sections if section.startswith(f"{heading}:\n")]
+        lines = [line.split(maxsplit=1) for line in section.splitlines()[1:]]
+        assert lines == [[name, each.summary] for name, each in cli.COMMANDS.items() if each.heading == heading]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_help_of_every_command_fits_its_terminal(width: int) -> None:
+    for words, _ in [("", None), *_described()]:
+        for line in _help(*words.split(), width=width).splitlines():
+            assert len(line) <= width, (words, line)
+
+
+def test_every_command_has_one_line_in_the_help_of_its_group_and_is_not_cut() -> None:
+    for words, group in _described():
+        if below := getattr(group, "commands", {}):
+            section = _help(*words.split()).split("Commands:\n")[1]
+            assert [line.split()[0] for line in section.splitlines()] == list(below)
+            assert all(line.endswith(".") and not line.endswith("...") for line in section.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [("collect", ["--keep-losses"]), ("validate", ["--skip-build", "--policy", "--level", "--local"])],
+)
+def test_options_for_compatibility_alone_are_hidden(command: str, options: list[str]) -> None:
+    known = {name for parameter in cli.load_command(command).params for name in parameter.opts}
+    assert set(options) <= known
+    assert not any(option in _help(command) for option in options)
 
 
 def test_programs_run_it_as_a_typer_application() -> None:

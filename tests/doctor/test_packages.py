@@ -7,6 +7,7 @@ import pytest
 from packaging.requirements import Requirement
 from tests.support.environment_folders import write_files
 
+from openenv._extras import DISTRIBUTION, install_command
 from openenv.doctor import packages
 from openenv.doctor.finding import Status
 
@@ -14,9 +15,8 @@ EMPTY = {"cli"}
 
 
 def test_every_extra_is_known() -> None:
-    provided = set(metadata(packages.DISTRIBUTION).get_all("Provides-Extra") or ())
+    provided = set(metadata(DISTRIBUTION).get_all("Provides-Extra") or ())
     assert packages.extras() == sorted(provided - EMPTY)
-    assert set(packages.extras()) == set(packages._USED_FOR)
 
 
 def test_what_all_of_openenv_requires_belongs_to_no_extra() -> None:
@@ -41,10 +41,10 @@ def test_what_is_missing(line: str, told: str) -> None:
 
 
 def test_an_extra_that_is_missing_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = [(Requirement("no-such-distribution-at-all>=2"), "ray")]
-    monkeypatch.setattr(packages, "_with_extras", lambda: iter(wanted))
+    wanted = [Requirement("no-such-distribution-at-all>=2")]
+    monkeypatch.setattr(packages, "requirements_of", lambda extra: wanted)
     found = packages.extra("ray")
-    assert (found.status, found.remedy) == (Status.MISSING, 'pip install "openenv-core[ray]"')
+    assert (found.status, found.remedy) == (Status.MISSING, install_command("ray"))
 
 
 class TestOpenEnv:

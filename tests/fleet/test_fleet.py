@@ -6,6 +6,7 @@ import re
 import signal
 import socket
 import ssl
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,10 +21,17 @@ from tests.support.services.postgres import running_postgres
 
 from openenv import GenericEnvClient
 from openenv.core.env_server.tls import TLS
-from openenv.core.exceptions import ConfigurationError, ProviderError, ServerCapacityError, ServerUnauthorizedError
+from openenv.core.exceptions import (
+    ConfigurationError,
+    OpenEnvError,
+    ProviderError,
+    ServerCapacityError,
+    ServerUnauthorizedError,
+)
 from openenv.core.providers.resources import Resources
 from openenv.core.sync_client import SyncEnvClient
 from openenv.fleet import Autoscaling, Fleet, ReplicaStatus
+from openenv.traces import open as open_traces
 
 REPLICAS = 4
 PLACES = 600
@@ -245,8 +253,11 @@ def test_a_certificate_and_a_token_hold_for_the_servers_too(fleet: Fleet, tmp_pa
     certificate.private_key_and_cert_chain_pem.write_to_path(tmp_path / "server.pem")
     authority.cert_pem.write_to_path(tmp_path / "authority.pem")
     tls = TLS(str(tmp_path / "server.pem"))
+    tokens = tmp_path / "tokens.toml"
+    tokens.write_text('[trainer]\ntoken = "open-wide"\nrole = "play"\n[watcher]\ntoken = "wide-eyed"\nrole = "watch"\n')
+    traces = tmp_path / "traces.db"
     with (
-        Fleet(ChainEnvironment, tls=tls, auth="always", **SMALL) as safe,
+        Fleet(ChainEnvironment, tls=tls, auth="always", tokens=tokens, traces=traces, **SMALL) as safe,
         pytest.MonkeyPatch.context() as patch,
     ):
         patch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
@@ -260,12 +271,35 @@ def test_a_certificate_and_a_token_hold_for_the_servers_too(fleet: Fleet, tmp_pa
         for token in ("another", ""):  # on loopback, too
             with pytest.raises(ServerUnauthorizedError):
                 GenericEnvClient(base_url=safe.address, token=token).sync().reset()
+        assert_names_hold(safe, tokens, trusted)
         with pytest.raises(ConfigurationError, match="runs already"):
             safe.start()
     with pytest.raises(ConfigurationError, match="not running"):
         safe.address  # noqa: B018  # a property that checks
     safe.close()
+    with open_traces(traces) as recorded:
+        assert Counter(found.token_name for found in recorded.episodes()) == {None: 1, "trainer": 2}
     assert len(serving(fleet)) == REPLICAS
+
+
+def clients_of(http: httpx.Client, headers: dict[str, str]) -> list[str]:
+    return [row["client"] for row in http.get("/sessions", headers=headers).json()["sessions"]]
+
+
+def assert_names_hold(fleet: Fleet, tokens: Path, trusted: ssl.SSLContext) -> None:
+    """Check that clients over HTTP and the WebSocket are those of their named token, until that is removed."""
+    trainer, watcher = ({"Authorization": f"Bearer {token}"} for token in ("open-wide", "wide-eyed"))
+    with httpx.Client(base_url=fleet.address, verify=trusted, timeout=60) as http:
+        named = {"X-OpenEnv-Session": http.post("/reset", headers=trainer).headers["X-OpenEnv-Session"], **trainer}
+        assert http.post("/reset", headers=watcher).status_code == 403
+        with GenericEnvClient(base_url=fleet.address, token="open-wide").sync() as env:
+            env.reset(seed=1)
+            eventually(lambda: clients_of(http, watcher) == ["token:trainer"] * 2, "both sessions are the trainer's")
+            tokens.write_text('[watcher]\ntoken = "wide-eyed"\nrole = "watch"\n')
+            eventually(lambda: clients_of(http, watcher) == [], "the sessions have ended")
+            assert http.post("/step", json={"action": {"amount": 1}}, headers=named).status_code == 401
+            with pytest.raises(OpenEnvError, match="token"):
+                env.step({"amount": 1})
 
 
 def test_clients_of_the_legacy_wire_and_of_http_use_the_same_address(fleet: Fleet) -> None:

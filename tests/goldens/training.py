@@ -19,10 +19,11 @@ from tests.support.environment_folders import fresh_scaffold
 from tests.support.models.chat_models import save_chat_model
 from transformers import TrainerCallback
 
-from openenv.train.episodes.scores import AFTER, BEFORE, RANDOM, SCRIPTED, Score
+from openenv.records.lines import read_objects
+from openenv.records.run_folder import RunFolder
+from openenv.records.scores import AFTER, BEFORE, RANDOM, SCRIPTED, Score
 from openenv.train.run.training import train
 from openenv.train.settings.config import load_config
-from openenv.train.settings.run_folder import RunFolder, read_lines
 
 # What ATen, oneDNN and MKL choose their kernels by.
 _VECTOR_FLAGS = ("amx", "asimd", "avx", "bf16", "f16c", "fma", "i8mm", "sve")
@@ -143,8 +144,8 @@ class Training:
         outcome = {
             "machine": machine(),
             "metrics": run.read_metrics()[: self.prefix],
-            "tasks": [_tasks(line) for line in read_lines(run.rollouts)][: self.prefix],
-            "warm-up": read_lines(run.warm_up / "metrics.jsonl"),
+            "tasks": [_tasks(line) for line in read_objects(run.rollouts)][: self.prefix],
+            "warm-up": read_objects(run.warm_up / "metrics.jsonl"),
             "scores": {name: score for name, score in scores.items() if self.prefix is None or AFTER not in name},
         }
         return {**outcome, "final scores": scores} if self.prefix is not None and ended else outcome

@@ -19,8 +19,9 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 from tests.support.trace_files import file_of_dump
 
+from openenv.records.run_folder import RunFolder
 from openenv.train.run.report import write_report
-from openenv.train.settings.run_folder import RunFolder
+from openenv.train.settings.config import load_config
 from openenv.viewer import Source, comparison_app, source_app
 
 FOLDERS = Path(__file__).parent / "folders"
@@ -165,7 +166,7 @@ def _is_answer(path: str) -> bool:
 
 def _report(folder: Path) -> None:
     run = RunFolder(folder)
-    write_report(run, run.load_config(), "tiny on catch")
+    write_report(run, load_config(run.config), "tiny on catch")
 
 
 def _cut(path: Path) -> bytes:

@@ -10,6 +10,7 @@ import pytest
 from huggingface_hub import constants
 from tests.support.services.hub_server import TOKEN, Answer, Fault, HubServer
 
+from openenv._extras import install_command
 from openenv.core.exceptions import HubError
 from openenv.hub.client import Hub
 
@@ -136,5 +137,5 @@ def test_without_the_library_the_extra_is_named(command: list[str]) -> None:
     program = [sys.executable, "-c", _WITHOUT_THE_LIBRARY, *command]
     ended = subprocess.run(program, capture_output=True, text=True)
     assert ended.returncode == 1
-    assert 'pip install "openenv-core[hub]"' in ended.stderr
+    assert install_command("hub") in ended.stderr
     assert ended.stderr.startswith("Error: The Hub needs huggingface_hub")

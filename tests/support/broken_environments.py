@@ -243,6 +243,22 @@ WHEN_RUN = [
     Broken("a step that returns nothing", "play", "expected an observation", _at("in step", "return None")),
     Broken("an observation without a field", "play", "ValidationError", _at("in step", "return WalkObservation(at=1)")),
     Broken("an observation that is no JSON", "play", "WalkObservation.seen", _at("in step", "seen = object()")),
+    Broken(
+        "an observation with NaN", "play", "WalkObservation: seen is not finite", _at("in step", "seen = float('nan')")
+    ),
+    Broken(
+        "a later observation with infinity, deep inside",
+        "play",
+        "WalkObservation: seen.a.1 is not finite",
+        _at("in step", "seen = {'a': [None, float('-inf') if self._steps == 3 else 1.0]}"),
+    ),
+    Broken(
+        "a first observation with infinity",
+        "reset",
+        "WalkObservation: seen is not finite",
+        _at("in reset", "seen = float('inf')"),
+    ),
+    Broken("a state with NaN", "play", "State: odd is not finite", _at("in state", "state.odd = float('nan')")),
     Broken("a reward that is NaN", "play", "The reward is nan", _at("in step", "reward = float('nan')")),
     Broken("a reward that is a list", "play", "reward", _at("in step", "reward = [1]")),
     Broken(
@@ -334,3 +350,32 @@ WHEN_RUN = [
         [("client.py", "    pass", "    def _parse_result(self, payload):\n        return payload['z']")],
     ),
 ]
+
+IN_PROCESS = [
+    Broken(
+        "a player that ends the process as if all were well",
+        "play",
+        "its process exited with status 0: the player, the client or the models end it, with os._exit or by a crash in "
+        "a library (player.py, line 5, in choose)",
+        _at("in the player", "import os; os._exit(0)", "player.py"),
+    ),
+    Broken(
+        "a client that crashes",
+        "play",
+        "(client.py, line 7, in _parse_result)",
+        [
+            (
+                "client.py",
+                "    pass",
+                "    def _parse_result(self, payload):\n        import ctypes; ctypes.string_at(0)",
+            )
+        ],
+    ),
+    Broken(
+        "a module of the player that ends the process",
+        "play",
+        "its process was ended by signal 9 (SIGKILL; it may have run out of memory)",
+        [("player.py", "import WalkAction\n", "import WalkAction\nimport os; os.kill(os.getpid(), 9)\n")],
+    ),
+]
+"""Faults that end the process of the checks, or block it."""

@@ -37,6 +37,7 @@ def deployments(draw: st.DrawFn) -> DeploymentSettings:
         secret_env=tuple(name for name in hidden if name not in plain),
         drain_s=draw(st.integers(0, 10**7)),
         journal=draw(st.booleans()),
+        tokens=draw(st.sampled_from([None, "tokens.toml", "of the team/all tokens.toml"])),
         affinity=draw(st.sampled_from(Affinity)),
         egress=draw(st.sampled_from(Egress)),
         allowed_namespaces=tuple(draw(st.lists(_NAMES, max_size=3))),

@@ -66,8 +66,15 @@ def write_evaluation(folder: Path, rewards: Mapping[int, Sequence[float]], text:
         "success_reward": 1.0,
         "mean_reward": vars(mean_estimate(means)),
         "pass_at": {"1": {"value": 0.5, "low": 0.2, "high": 0.8}},
+        "mean_length": 3.0,
+        "illegal_actions": 0.0,
         "tasks": [
-            {"task": {"seed": seed}, "rewards": all_of_it, "mean_reward": vars(mean_estimate(all_of_it))}
+            {
+                "task": {"seed": seed},
+                "rewards": all_of_it,
+                "successes": 0,
+                "mean_reward": vars(mean_estimate(all_of_it)),
+            }
             for seed, all_of_it in rewards.items()
         ],
         "temperature": 1.0,

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias, cast
 
@@ -227,6 +227,19 @@ def _traces(browser: Any, data: Path, camera: Camera) -> None:
         camera.take(visit, "web-traces")
 
 
+def _episode(browser: Any, data: Path, camera: Camera) -> None:
+    file = _made(data, "evals/scripted") / "traces.db"
+    with chdir(data), RunningServer(viewer_app(file.relative_to(data))) as server:  # the page shows the path
+        visit = _visit(browser, server.url, "/web/traces?min_reward=1&order=longest", height=900)
+        visit.page.click("[data-testid=episode] a >> nth=0")
+        visit.page.wait_for_selector("[data-turn='0'] [data-testid=entry]")
+        for _ in range(2):
+            visit.page.keyboard.press("ArrowDown")
+        visit.page.frame_locator("[data-turn='2'] iframe").locator("td").first.wait_for()
+        visit.page.wait_for_timeout(1000)
+        camera.take(visit, "web-episode")
+
+
 def _grid(browser: Any, data: Path, camera: Camera) -> None:
     """The tasks of two players, whose episodes are put into one file."""
     path = data / "players.db"
@@ -250,6 +263,7 @@ _PICTURES: dict[str, Take] = {
     "web-results": _results,
     "web-compare": _compare,
     "web-traces": _traces,
+    "web-episode": _episode,
     "web-traces-grid": _grid,
 }
 

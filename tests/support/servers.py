@@ -11,7 +11,7 @@ import threading
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +21,7 @@ import httpx
 import uvicorn
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
+from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 from websockets.sync.server import ServerConnection
 from websockets.sync.server import serve as serve_sockets
@@ -250,6 +251,16 @@ class Wire:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+def closing(wire: Wire) -> tuple[int, str]:
+    """Code and reason with which the server closes a socket."""
+    with suppress(ConnectionClosed):
+        while True:
+            wire.socket.recv(timeout=_PATIENCE_S)
+    code, reason = wire.socket.close_code, wire.socket.close_reason
+    assert code is not None
+    return code, reason or ""
 
 
 class V1Wire(Wire):

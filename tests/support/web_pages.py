@@ -61,7 +61,7 @@ class PlayPage:
     def close(self) -> None:
         """Close the page, and fail for what went wrong in it: errors, violations of its policy, other addresses."""
         assert self.page.evaluate("window.violations") == []
-        assert self.errors == []
+        assert self.errors == [], self.errors
         own = (self._server.url, "data:", "blob:", "about:")
         assert [address for address in self.addresses if not address.startswith(own)] == []
         self._context.close()

@@ -83,3 +83,46 @@ def test_a_task_without_rewards_makes_no_pair_and_a_seed_of_many_digits_is_text(
     add(file, 1, seed="9" * 5000, reward=None)
     assert list(traces.preference_pairs(file, min_spread=-1.0)) == []
     assert [task.task for task in traces.tasks(file)] == [{"seed": "9" * 5000}]
+
+
+def pairs(file: TraceFile, **options: Any) -> list[tuple[str, str]]:
+    found = traces.preference_pairs(file, **options)
+    return [(pair["chosen"][0]["content"], pair["rejected"][0]["content"]) for pair in found]
+
+
+def labelled(file: TraceFile, *labels: str | None, reward: float | None = 1.0) -> None:
+    """Add episodes of one task with equal rewards and these labels."""
+    for number, label in enumerate(labels):
+        add(file, number, seed="1", reward=reward, label=label)
+
+
+@pytest.mark.parametrize(
+    ("labels", "pair"),
+    [
+        ((None, "good", "odd", "bad"), [("move 1", "move 3")]),
+        (("bad", None), [("move 1", "move 0")]),
+        ((None, "good"), [("move 1", "move 0")]),
+        (("good", "good"), []),
+        (("bad", "bad"), []),
+        ((None, "odd"), []),
+    ],
+)
+def test_labels_make_a_pair_of_episodes_with_equal_rewards(
+    file: TraceFile, labels: tuple[str | None, ...], pair: list[tuple[str, str]]
+) -> None:
+    labelled(file, *labels)
+    assert pairs(file) == pair
+
+
+def test_of_episodes_without_rewards_those_with_labels_make_a_pair(file: TraceFile) -> None:
+    labelled(file, None, "bad", None, "good", reward=None)
+    assert pairs(file) == [("move 3", "move 1")]
+
+
+def test_labels_count_more_than_rewards_and_whatever_the_spread_is(file: TraceFile) -> None:
+    for number, (reward, label) in enumerate([(0.0, "good"), (1.0, None), (2.0, "bad")]):
+        add(file, number, seed="1", reward=reward, label=label)
+    assert pairs(file, min_spread=100.0) == [("move 0", "move 2")]
+    for number, reward in enumerate([0.0, 1.0], 3):
+        add(file, number, seed="2", reward=reward, label="good")
+    assert pairs(file) == [("move 0", "move 2")]

@@ -12,11 +12,11 @@ import pytest
 from inspect_ai.log import read_eval_log
 from tests.support.servers import PROGRAMS
 from tests.support.services.harbor_models import check_trajectories
-from tests.support.stored_episodes import CALLS, of_a_failure, of_a_model, of_an_environment
+from tests.support.stored_episodes import CALLS, entries, episode, of_a_failure, of_a_model, of_an_environment
 
 from openenv import traces
 from openenv.core.exceptions import ConfigurationError
-from openenv.traces import EpisodeRecord, Filter, TraceFile
+from openenv.traces import Conversation, EpisodeRecord, Filter, TraceFile
 
 RECORDS = (of_an_environment(), of_a_model(), of_a_failure())
 
@@ -210,3 +210,34 @@ def test_what_can_not_be_imported_is_said(
     with pytest.raises(ConfigurationError, match="found none"):
         traces.import_episodes(other, tmp_path / "nothing")
     assert other.count() == 0
+
+
+def test_labels_choose_what_is_exported_and_come_back(other: TraceFile, tmp_path: Path) -> None:
+    record = of_a_model()
+    for number, label in enumerate(["good", "bad", None]):
+        name = other.add(replace(record.episode, seed="1", reward=1.0), record.entries, record.conversations)
+        other.label(name, label, f"note {number}")
+    assert traces.export(other.name, tmp_path / "good.jsonl", "messages", Filter(label="good")) == 1
+    assert [row["label"] for row in rows(tmp_path / "good.jsonl")] == ["good"]
+    assert traces.export(other.name, tmp_path / "all.jsonl", "jsonl") == 3
+    with traces.open(tmp_path / "again.db", create=True) as again:
+        traces.import_episodes(again, tmp_path / "all.jsonl")
+        kept = {(found.label, found.note) for found in again.episodes()}
+    assert kept == {("good", "note 0"), ("bad", "note 1"), (None, "note 2")}
+
+
+def test_preferences_are_what_a_trainer_of_pairs_takes(other: TraceFile, tmp_path: Path) -> None:
+    for number, (text, label) in enumerate([("left", "bad"), ("right", "good")]):
+        messages = [{"role": "user", "content": "Go."}, {"role": "assistant", "content": text}]
+        written = Conversation(f"e{number}", messages=messages)
+        other.add(episode(number, seed="1", reward=0.0, label=label), entries(), [written])
+    assert traces.export(other.name, tmp_path / "pairs.jsonl", "preferences") == 1
+    (pair,) = rows(tmp_path / "pairs.jsonl")
+    assert (pair["prompt"], pair["chosen"], pair["rejected"]) == (
+        [{"role": "user", "content": "Go."}],
+        [{"role": "assistant", "content": "right"}],
+        [{"role": "assistant", "content": "left"}],
+    )
+    with pytest.raises(ConfigurationError, match=r"one labelled good or with more reward"):
+        traces.export(other.name, tmp_path / "none.jsonl", "preferences", Filter(label="good"))
+    assert not (tmp_path / "none.jsonl").exists()

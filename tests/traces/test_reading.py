@@ -181,6 +181,38 @@ def test_scores_lie_beside_each_other_under_their_names(file: TraceFile) -> None
         file.add_score("9-9", Score("mild", 2.0, 0.7))
 
 
+def test_a_label_and_a_note_stay_and_are_filtered_by(file: TraceFile, location: str) -> None:
+    good, odd, other = (file.add(episode(number), entries()) for number in range(3))
+    assert file.label(good, "good", "the shortest way").note == "the shortest way"
+    file.label(odd, "bad")
+    file.label(odd, "goes \U0001f422 slowly")
+    with traces.open(location) as again:
+        assert [found.id for found in again.episodes(Filter(label="good"))] == [good]
+        assert again.episode(odd).label == "goes \U0001f422 slowly"
+        assert again.labels() == ["goes \U0001f422 slowly", "good"]
+        assert {group.key["label"]: group.episodes for group in again.groups("label")} == {
+            "good": 1,
+            "goes \U0001f422 slowly": 1,
+            None: 1,
+        }
+    file.label(good, None)
+    assert (file.episode(good).label, file.episode(good).note, file.episode(other).label) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("label", "note", "problem"), [("", None, "label"), ("x" * 61, None, "label"), ("good", "x" * 10_001, "note")]
+)
+def test_a_label_that_is_none_is_an_error_of_configuration(
+    file: TraceFile, label: str, note: str | None, problem: str
+) -> None:
+    name = file.add(episode(), entries())
+    with pytest.raises(ConfigurationError, match=problem):
+        file.label(name, label, note)
+    with pytest.raises(ConfigurationError, match=r"Expected the id of an episode"):
+        file.label("7-7", "good")
+    assert file.labels() == []
+
+
 def test_secrets_of_the_process_are_not_added(file: TraceFile, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_API_KEY", "hunter2hunter2")
     name = file.add(episode(), entries(2, "see hunter2hunter2"), [Conversation("e0", extra={"key": "hunter2hunter2"})])
@@ -233,18 +265,20 @@ def version_of(path: Path) -> int:
     return int(version)
 
 
-def test_a_file_with_the_same_tables_is_as_it_was_after_reading(tmp_path: Path) -> None:
-    path = tmp_path / "traces.db"
-    with traces.open(path, create=True) as opened:
-        name = opened.add(episode(), entries(3))
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA user_version = 2")
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_a_file_of_an_earlier_version_is_brought_up_to_date(tmp_path: Path, version: int) -> None:
+    path = file_of_dump(Path(__file__).parent / f"version_{version}.sql", tmp_path / "traces.db")
     with traces.open(path) as opened:
-        assert list(opened.entries(name)) == entries(3)
-    assert version_of(path) == 2
-    with traces.open(path, create=True):  # as a server does
-        pass
-    assert version_of(path) == 3
+        assert {found.token_name for found in opened.episodes()} == {None}
+        added = opened.add(episode(token_name="trainer"), entries(3))
+        assert [found.id for found in opened.episodes(Filter(token_name="trainer"))] == [added]
+        assert opened.token_names() == ["trainer"]
+        opened.label(added, "good")
+        assert [found.id for found in opened.episodes(Filter(label="good"))] == [added]
+        for found in opened.episodes(Filter(component="short")):
+            assert found.component == opened.record(found.id).components["short"] == 0.5
+        assert opened.components() == ([] if version == 1 else ["right", "short"])
+    assert version_of(path) == 4
 
 
 def test_nothing_of_an_episode_is_there_if_adding_it_fails(file: TraceFile) -> None:

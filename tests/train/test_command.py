@@ -16,11 +16,12 @@ from transformers import AutoModelForCausalLM
 from typer.testing import CliRunner, Result
 
 from openenv import traces
+from openenv._extras import install_command
 from openenv.cli.__main__ import build_app
 from openenv.cli.commands import train as command
+from openenv.records.run_folder import RunFolder
 from openenv.train.run.training import TrainResult, train
 from openenv.train.settings.config import TrainConfig, load_config
-from openenv.train.settings.run_folder import RunFolder
 
 OPENENV = [sys.executable, "-m", "openenv.cli"]
 SMALL: dict[str, Any] = {
@@ -74,7 +75,7 @@ def test_every_option_is_a_setting() -> None:
 def test_a_missing_package_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "find_spec", lambda name: None if name in ("trl", "torch") else name)
     result = invoke("catch")
-    message = 'Error: Training needs torch, trl: pip install "openenv-core[train]"\n'
+    message = f"Error: Training needs torch, trl: {install_command('train')}\n"
     assert (result.exit_code, result.output) == (1, message)
 
 
@@ -83,7 +84,6 @@ def test_a_missing_package_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) ->
     [
         (["no_such_environment"], "No environment is called 'no_such_environment'"),
         ([], "environment is missing"),
-        (["catch", "--steps", "0"], "steps: Input should be greater than or equal to 1"),
         (["catch", "--rollouts", "12"], "must be a multiple of group_size"),
         (["catch", "--config", "none.yaml"], "There is no file none.yaml"),
         (["--resume", "none"], "none is no run's folder"),
@@ -98,6 +98,16 @@ def test_a_mistake_is_told(tmp_path: Path, arguments: list[str], message: str) -
     result = invoke(*(argument.format(tmp_path) for argument in arguments))
     assert result.exit_code == (2 if arguments == ["no_such_environment"] else 1)
     assert message in result.output
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--steps", "0"), ("--group-size", "1"), ("--traces-sample", "1.5"), ("--traces-leave-out", "screenshot")],
+)
+def test_a_value_out_of_bounds_is_bad_usage(option: str, value: str) -> None:
+    result = invoke("catch", option, value)
+    assert result.exit_code == 2
+    assert f"Invalid value for '{option}'" in result.output
 
 
 def test_resume_takes_no_other_setting(tmp_path: Path) -> None:

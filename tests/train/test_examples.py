@@ -1,28 +1,46 @@
-"""The training examples run, in a small size."""
+"""The training examples run, in a small size, each as a script that was copied out of its folder."""
 
 import json
 import re
 import runpy
+import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+Run = Callable[..., None]
 
 
-def test_train_with_trl(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(sys, "argv", ["train_with_trl.py", "--steps", "2", "--rollouts", "16"])
-    runpy.run_path(str(EXAMPLES / "train_with_trl.py"), run_name="__main__")
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    def run(name: str, *options: str) -> None:
+        copy = shutil.copy(EXAMPLES / name, tmp_path / "copied.py")
+        monkeypatch.setattr(sys, "argv", [name, *options])
+        runpy.run_path(str(copy), run_name="__main__")
+
+    return run
+
+
+@pytest.mark.level("files")
+def test_every_example_is_copied_and_run() -> None:
+    here = Path(__file__).read_text() + Path(__file__).with_name("test_training_examples.py").read_text()
+    for example in EXAMPLES.glob("*.py"):
+        assert f'"{example.name}"' in here or f'"{example.stem}"' in here, f"no test runs {example.name}"
+
+
+def test_train_with_trl(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    run("train_with_trl.py", "--steps", "2", "--rollouts", "16")
     last_line = capsys.readouterr().out.splitlines()[-1]
     assert re.fullmatch(r"mean reward [+-]\d\.\d{3} in the first step, [+-]\d\.\d{3} in the last", last_line)
 
 
-def test_ppo_cartpole(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ppo_cartpole(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     threads = torch.get_num_threads()
-    monkeypatch.setattr(sys, "argv", ["ppo_cartpole.py", "--steps", "10000", "--seed", "2"])
-    runpy.run_path(str(EXAMPLES / "ppo_cartpole.py"), run_name="__main__")
+    run("ppo_cartpole.py", "--steps", "10000", "--seed", "2")
     torch.set_num_threads(threads)
 
     last_line = capsys.readouterr().out.splitlines()[-1]
@@ -34,11 +52,10 @@ def test_ppo_cartpole(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize("way", ["environment_factory", "rollout_func"])
-def test_wordle(way: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_wordle(way: str, run: Run, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     small = ["--words", "6", "--transcripts", "480", "--steps", "3", "--rollouts", "16"]
     metrics = tmp_path / "metrics.json"
-    monkeypatch.setattr(sys, "argv", ["wordle.py", "--way", way, *small, "--metrics", str(metrics)])
-    runpy.run_path(str(EXAMPLES / "wordle.py"), run_name="__main__")
+    run("wordle.py", "--way", way, *small, "--metrics", str(metrics))
 
     before, after = re.findall(r"games won [\w ]+: (\d\.\d\d)", capsys.readouterr().out)
     assert float(before) > 0.25, "the warm-up did not teach the model to call the tool"

@@ -32,6 +32,7 @@ from openenv import GenericEnvClient
 from openenv.cli.__main__ import build_app
 from openenv.core.env_server.app import create_app
 from openenv.train import EnvSpec
+from openenv.train.agents.tiny_tool_model import tiny_tool_model
 from openenv.train.agents.tiny_tools import build_tool_tokenizer
 from openenv.train.quiet import quiet_libraries
 
@@ -100,18 +101,15 @@ def test_unsloth(load: Load, catch: RunningServer, tmp_path: Path, monkeypatch: 
     assert logged["tools/call_frequency"] > 5
     assert logged["episode/reward"] == logged["reward"]
     assert any("lora" in name for name, weight in trainer.model.named_parameters() if weight.requires_grad)
-    for name in ("tiny_model", "example_options"):
-        sys.modules.pop(name, None)
 
 
 def _fast_language_model(url: str, asked: dict[str, Any]) -> Any:
     """Stand in for Unsloth's loader: a tiny model that can call tools, and PEFT's adapters."""
-    from tiny_model import tiny_model_for  # type: ignore[import-not-found]
 
     def from_pretrained(name: str, *, max_seq_length: int, load_in_4bit: bool) -> Any:
         asked.update(model=name, length=max_seq_length, four_bit=load_in_4bit)
         with EnvSpec(url, system_prompt=asked["prompt"]) as spec:
-            return tiny_model_for([spec])
+            return tiny_tool_model([spec])
 
     def with_adapters(model: Any, **settings: Any) -> Any:
         return get_peft_model(model, LoraConfig(**settings))

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 from rich.console import Console
 from tests.support.environments.tools import Word, WordWithTools
-from tests.support.environments.training import ButtonsEnvironment, StairsEnvironment
+from tests.support.environments.training import ButtonsEnvironment, StairsEnvironment, seeded
 from tests.support.models.chat_models import chat_model, chat_tokenizer, save_chat_model
 from tests.support.models.model_server import ScriptedModel
 from tests.support.models.trainers import IGNORED, make_trainer
@@ -17,8 +17,8 @@ from tests.train.spec.test_rollout_function import QWEN3
 
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.exceptions import ServerCapacityError
+from openenv.records.collection import Collection
 from openenv.train.dataset.collecting import collect
-from openenv.train.dataset.collection import Collection
 from openenv.train.evaluation.evaluating import evaluate
 from openenv.train.run.training import train
 from openenv.train.settings.config import TrainConfig
@@ -117,7 +117,7 @@ def test_sessions_that_are_open_say_their_tools(url: str, kind: str, with_tools:
             sessions.session().reset()
         names = EnvSpec(sessions, num_tasks=2).tools.names
         assert names == (sessions.tools.names if sessions.tools else sessions.ask_tools().names)
-        assert len(sessions.reset(range(SLOTS))) == SLOTS
+        assert len(sessions.reset_tasks(seeded(range(SLOTS)))) == SLOTS
     assert ("peek" in names) == (kind == "task tools" and not with_tools)
 
 

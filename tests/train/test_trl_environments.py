@@ -17,7 +17,6 @@ from typing import Any, ClassVar
 
 import pytest
 from datasets import Dataset  # type: ignore[import-untyped]
-from examples.tiny_model import Call, make_tiny_model, play_episode
 from pydantic import Field
 from tests.support.servers import RunningServer
 from transformers.utils.chat_template_utils import get_json_schema
@@ -37,6 +36,7 @@ from openenv.core import EnvClient
 from openenv.core.env_server.app import create_app
 from openenv.core.env_server.types import Action, Observation, State
 from openenv.core.exceptions import ServerCapacityError
+from openenv.train.agents.tiny_tool_model import Call, make_tiny_model, play_episode
 from openenv.train.quiet import quiet_libraries
 from openspiel_env import OpenSpielEnv
 from openspiel_env.models import OpenSpielAction, OpenSpielObservation

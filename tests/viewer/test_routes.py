@@ -1,13 +1,16 @@
 """What the page reads of a file of traces: episodes by pages, entries by ranges, differences, downloads."""
 
 import json
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from starlette.testclient import TestClient
 from tests.support.environments.common import Add, CounterEnvironment, Total
+from tests.support.servers import eventually
 from tests.support.trace_files import BEGAN, entries, episode, new_file
 
 from openenv.core.env_server.app import create_fastapi_app
@@ -78,6 +81,18 @@ def test_episodes_are_filtered(http: TestClient) -> None:
     assert http.get(f"{TRACES}/count", params={"text": "needle"}).json() == 1
 
 
+def test_episodes_are_filtered_by_components_and_flags(http: TestClient) -> None:
+    newest = ids(http)
+    assert http.get(f"{TRACES}/components").json() == ["pace"]
+    assert http.get(f"{TRACES}/token-names").json() == []
+    assert ids(http, component="pace", min_reward="1.6") == newest[2:]
+    assert ids(http, component="pace", min_reward="1.5", order="best") == [newest[2], *newest[:2]]
+    found = http.get(BASE, params={"component": "pace"}).json()
+    assert [(each["component"], each["flags"]) for each in found] == [(1.5, []), (1.5, []), (600.0, [])]
+    assert ids(http, flag="error") == []
+    assert http.get(f"{TRACES}/grid", params={"component": "pace"}).json()["rows"][0]["cells"][0]["max_reward"] == 1.5
+
+
 def test_tasks_by_runs_are_a_grid(tmp_path: Path) -> None:
     path = tmp_path / "traces.db"
     played = [("a", "0", 1.0), ("b", "0", 3.0), ("a", "1", 0.0), ("a", "1", 1.0), (None, None, 5.0)]
@@ -122,8 +137,36 @@ def test_an_episode_is_described_and_downloaded(http: TestClient) -> None:
     described = http.get(f"{BASE}/{name}").json()
     assert described["episode"]["seed"] == "3"
     assert described["scores"] == described["conversations"] == []
+    assert described["plays"] is False
+    assert described["command"].startswith("openenv play ENVIRONMENT --from ")
+    assert described["command"].endswith(f" --episode {name} --step")
     for to in ("messages", "atif", "json"):
         assert "A needle at 2." in http.get(f"{BASE}/{name}/export/{to}").text
+
+
+def test_an_episode_is_played_on_where_its_environment_is(tmp_path: Path) -> None:
+    file = tmp_path / "my traces.db"
+    with new_file(file) as traces:
+        for number, environment in enumerate(("catch_env", "catch", "walk")):
+            traces.add(episode(number, 1, environment), entries(1))
+    viewer = TestClient(viewer_app(file))
+    described = [viewer.get(f"{BASE}/1-{number}").json() for number in (1, 2, 3)]
+    named = [shlex.split(each["command"])[2:5] for each in described]
+    assert named == [[name, "--from", str(file)] for name in ("catch", "catch", "ENVIRONMENT")]
+    app = create_fastapi_app(CounterEnvironment, Add, Total, env_name="catch", traces=str(file))
+    server = TestClient(app)
+    described = [server.get(f"{BASE}/1-{number}").json() for number in (1, 2, 3)]
+    assert [(each["plays"], each["command"]) for each in described] == [(True, None), (True, None), (False, None)]
+
+
+def test_a_command_has_no_password(postgres: Any) -> None:
+    address = postgres.new_database()
+    with new_file(address) as traces:
+        traces.add(episode(1, 1), entries(1))
+    command = TestClient(viewer_app(address)).get(f"{BASE}/1-1").json()["command"]
+    password = urlsplit(address).password
+    assert "--from postgresql://" in command
+    assert password is None or f":{password}@" not in command
 
 
 def test_the_episodes_of_a_filter_are_downloaded_as_lines(http: TestClient) -> None:
@@ -167,6 +210,8 @@ def test_the_first_difference_is_found(http: TestClient) -> None:
         (f"{BASE}?before=1-1&after=1-1", 404, "Expected after or before, got both"),
         (f"{BASE}?limit=0", 422, "greater than or equal to 1"),
         (f"{BASE}?colour=red", 422, "colour"),
+        (f"{BASE}?flag=red", 422, "no_variance"),
+        (f"{TRACES}/count?order=best", 422, "order"),
         (f"{BASE}/1-1/export/pdf", 404, "Expected one of the formats messages, atif, json."),
     ],
 )
@@ -233,3 +278,72 @@ def test_a_row_that_can_not_be_shown_spoils_no_list(tmp_path: Path) -> None:
 )
 def test_a_number_that_no_table_holds_is_an_invalid_query(http: TestClient, query: str) -> None:
     assert http.get(f"{TRACES}/{query}").status_code == 422
+
+
+@pytest.fixture
+def labelled(tmp_path: Path) -> TestClient:
+    with new_file(tmp_path / "traces.db") as traces:
+        for number in (1, 2):
+            traces.add(episode(number, 3), entries(3))
+    # A browser of this machine, as far as the server can tell.
+    return TestClient(viewer_app(tmp_path / "traces.db"), base_url="http://127.0.0.1", client=("127.0.0.1", 50_000))
+
+
+def test_an_episode_is_given_a_label_and_a_note(labelled: TestClient) -> None:
+    given = labelled.post(f"{BASE}/1-1/label", json={"label": " good ", "note": ""}).json()
+    assert (given["label"], given["note"]) == ("good", None)
+    assert ids(labelled, label="good") == ["1-1"]
+    assert labelled.get(f"{TRACES}/labels").json() == ["good"]
+    assert labelled.get(f"{TRACES}/export/messages", params={"label": "good"}).text.count("\n") == 1
+    assert labelled.get(f"{BASE}/1-1").json()["episode"]["label"] == "good"
+    labelled.post(f"{BASE}/1-1/label", json={"label": None, "note": None})
+    assert ids(labelled, label="good") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "status"),
+    [
+        ("1-1", b"", 422),
+        ("1-1", b'{"label": "good"}', 422),
+        ("1-1", b'{"label": 1, "note": null}', 422),
+        ("1-1", b'{"label": null, "note": null, "reward": 1}', 422),
+        ("1-1", json.dumps({"label": "x" * 61, "note": None}).encode(), 422),
+        ("1-1", json.dumps({"label": "good", "note": "x" * 10_001}).encode(), 422),
+        ("1-1", b'{"label": "\\ud800", "note": null}', 422),
+        ("1-1", json.dumps({"label": "good", "note": "x" * 200_000}).encode(), 413),
+        ("9-9", b'{"label": "good", "note": null}', 404),
+    ],
+)
+def test_a_label_that_is_none_is_refused(labelled: TestClient, name: str, body: bytes, status: int) -> None:
+    assert labelled.post(f"{BASE}/{name}/label", content=body).status_code == status
+    assert labelled.get(f"{TRACES}/labels").json() == []
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "http://elsewhere.test"},
+        {"Origin": "null"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"X-Forwarded-For": "203.0.113.9"},
+    ],
+)
+def test_a_page_of_another_site_and_another_machine_write_no_label(
+    labelled: TestClient, headers: dict[str, str]
+) -> None:
+    form = {"Content-Type": "text/plain", **headers}
+    refused = labelled.post(f"{BASE}/1-1/label", content=b'{"label": "good", "note": null}', headers=form)
+    assert refused.status_code in (401, 403)
+    assert labelled.get(f"{TRACES}/labels").json() == []
+
+
+def test_a_label_of_an_episode_that_goes_on_stays(tmp_path: Path) -> None:
+    path = tmp_path / "traces.db"
+    with TestClient(create_fastapi_app(CounterEnvironment, Add, Total, traces=str(path))) as http:
+        http.post("/reset", json={})
+        eventually(lambda: path.exists() and ids(http) != [], "the episode is on record")
+        (name,) = ids(http)
+        assert http.post(f"{BASE}/{name}/label", json={"label": "odd", "note": None}).status_code == 200
+        http.post("/step", json={"action": {"amount": 1}})
+        eventually(lambda: http.get(f"{BASE}/{name}").json()["episode"]["steps"] == 1, "the step is on record")
+        assert ids(http, label="odd") == [name]

@@ -11,9 +11,9 @@ import pytest
 from rich.console import Console
 from tests.support.servers import eventually
 
+from openenv.records.run_folder import RunFolder
+from openenv.records.run_start import RunStart
 from openenv.train.settings.config import TrainConfig
-from openenv.train.settings.run_folder import RunFolder
-from openenv.train.settings.run_start import RunStart
 from openenv.viewer.run_page import PageAddress, RunPage
 
 ELSEWHERE = {"X-Forwarded-For": "203.0.113.9"}
@@ -21,7 +21,7 @@ ELSEWHERE = {"X-Forwarded-For": "203.0.113.9"}
 
 @pytest.fixture
 def folder(tmp_path: Path) -> RunFolder:
-    folder = RunFolder.create(TrainConfig(environment="catch", output_dir=tmp_path, name="mine"), "catch")
+    folder = TrainConfig(environment="catch", output_dir=tmp_path, name="mine").make_folder("catch")
     folder.add_start(RunStart.now())
     return folder
 

@@ -10,12 +10,12 @@ from starlette.testclient import TestClient
 from tests.support.trace_files import entries, episode, new_file
 
 from openenv.core.exceptions import ConfigurationError
+from openenv.records.run_folder import RunFolder, is_run
+from openenv.records.run_start import RunStart
+from openenv.records.scores import Score
 from openenv.traces import Conversation
 from openenv.train.settings.config import TrainConfig
-from openenv.train.settings.run_folder import RunFolder
-from openenv.train.settings.run_start import RunStart
 from openenv.viewer import viewer_app
-from openenv.viewer.run_folder import is_run
 
 CALL = {"type": "function", "function": {"name": "walk", "arguments": {"way": "left"}}}
 MESSAGES = [
@@ -32,7 +32,7 @@ def note(number: int, group: int, reward: float, *, recorded: bool = True) -> di
 
 @pytest.fixture
 def folder(tmp_path: Path) -> RunFolder:
-    folder = RunFolder.create(TrainConfig(environment="catch", output_dir=tmp_path, name="mine", steps=5), "catch")
+    folder = TrainConfig(environment="catch", output_dir=tmp_path, name="mine", steps=5).make_folder("catch")
     folder.add_start(RunStart.now())
     with new_file(folder.traces) as traces:
         for number in (1, 2, 3):
@@ -89,17 +89,17 @@ def test_the_state_is_that_of_the_process(http: TestClient, folder: RunFolder) -
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     folder.report.touch()
     assert progress(http)["state"] == "interrupted", "an interrupted run has a report, too"
-    score = {"mean_reward": 0.5, "standard_error": 0.1, "episodes": 7, "sample": []}
-    folder.scores.write_text(json.dumps({"random player": score, "after training": score}))
+    score = Score(0.5, 0.1, 3.0, 0.0, 7, 1, [], low=0.3, high=0.7)
+    folder.write_scores({"random player": score, "after training": score})
     ended = progress(http)
     assert ended["state"] == "ended"
-    assert ended["scores"]["after training"] == {"mean_reward": 0.5, "standard_error": 0.1, "episodes": 7}
+    assert ended["scores"]["after training"] == {"mean_reward": 0.5, "low": 0.3, "high": 0.7, "episodes": 7}
 
 
 def test_a_run_of_several_environments_ends_with_the_score_of_the_last(tmp_path: Path) -> None:
     both = {name: {"environment": "catch"} for name in ("here", "there")}
     config = TrainConfig.model_validate({"environments": both, "output_dir": tmp_path, "name": "both", "steps": 5})
-    folder = RunFolder.create(config, "both")
+    folder = config.make_folder("both")
     folder.add_start(RunStart.now())
     folder.report.touch()
     http = TestClient(viewer_app(None, folder.path))
@@ -108,10 +108,10 @@ def test_a_run_of_several_environments_ends_with_the_score_of_the_last(tmp_path:
     scores = {"there: random player": score, "here: after training": score}
     folder.scores.write_text(json.dumps(scores))
     assert progress(http)["state"] == "interrupted"
-    assert not folder.has_ended(config)
+    assert not folder.has_ended
     folder.scores.write_text(json.dumps({**scores, "there: after training": score}))
     assert progress(http)["state"] == "ended"
-    assert folder.has_ended(config)
+    assert folder.has_ended
 
 
 def test_the_best_and_the_worst_of_a_step_lead_to_their_traces(http: TestClient) -> None:
@@ -165,6 +165,7 @@ def test_what_is_no_run_and_no_query_is_refused(http: TestClient, folder: RunFol
 
 def test_lines_that_have_no_episodes_spoil_no_page(http: TestClient, folder: RunFolder) -> None:
     before = http.get("/web/run/rollouts").json()
+    starts = progress(http)["starts"]
     with (folder.path / "rollouts.jsonl").open("a") as file:
         for episodes in (5, [5], [{"group": 1, "task": {}}], [{"group": 1, "task": 5, "reward": 1.0}]):
             file.write(json.dumps({"step": 2, "environment": "", "episodes": episodes}) + "\n")
@@ -172,7 +173,7 @@ def test_lines_that_have_no_episodes_spoil_no_page(http: TestClient, folder: Run
     with (folder.path / "starts.jsonl").open("a") as file:
         file.write('{"time": "never"}\n')
     assert http.get("/web/run/rollouts").json() == before
-    assert progress(http)["starts"][-1] == {"time": "never"}
+    assert progress(http)["starts"] == starts
 
 
 @pytest.mark.parametrize("query", [f"progress?offset={'9' * 30}", f"rollouts?step={'9' * 30}", "progress?offset=-1"])

@@ -7,14 +7,14 @@ from tests.support.episode_folders import write_evaluation
 from tests.support.trace_files import new_file
 
 from openenv.core.exceptions import ConfigurationError
+from openenv.records.run_folder import RunFolder
+from openenv.records.run_start import RunStart
 from openenv.train.settings.config import TrainConfig
-from openenv.train.settings.run_folder import RunFolder
-from openenv.train.settings.run_start import RunStart
 from openenv.viewer import Source, find_traces
 
 
 def run_in(folder: Path, name: str = "mine") -> RunFolder:
-    run = RunFolder.create(TrainConfig(environment="catch", output_dir=folder, name=name), "catch")
+    run = TrainConfig(environment="catch", output_dir=folder, name=name).make_folder("catch")
     run.add_start(RunStart.now())
     return run
 

@@ -9,12 +9,17 @@ from openenv.auto.discovery import find_environment
 from openenv.viewer.views import installed_renderer
 
 
-@pytest.mark.parametrize("name", ["wordle", "wordle_env", "catch", "2048", "sudoku"])
+@pytest.mark.parametrize(
+    "name",
+    ["wordle", "wordle_env", "catch", "2048", "sudoku", "blackjack", "openspiel", "openspiel:chess", "textarena"],
+)
 def test_an_installed_environment_shows_its_observations(name: str) -> None:
     assert installed_renderer(name) is not None
 
 
-@pytest.mark.parametrize("name", ["echo", "no_such_environment", "", "http://127.0.0.1:1"])
+@pytest.mark.parametrize(
+    "name", ["echo", "no_such_environment", "", ":", "http://127.0.0.1:1", "gymnasium:CartPole-v1"]
+)
 def test_others_show_nothing(name: str) -> None:
     assert installed_renderer(name) is None
 

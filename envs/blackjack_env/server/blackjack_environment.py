@@ -6,7 +6,7 @@ from openenv.adapters.openspiel import WordGame
 
 from ..models import BlackjackAction, BlackjackObservation
 from ..rules import hand_total
-from .table import Table
+from .table import Table, as_html
 
 
 class BlackjackEnvironment(WordGame[BlackjackAction, BlackjackObservation]):
@@ -20,6 +20,11 @@ class BlackjackEnvironment(WordGame[BlackjackAction, BlackjackObservation]):
     def render(self) -> str:
         """Return the table in the colours of a terminal."""
         return "" if self._episode is None else Table.of(self._episode.position).drawn()
+
+    @staticmethod
+    def render_web(observation: dict[str, Any]) -> str:
+        """Return the table for the page, of an episode that is played, followed or on record."""
+        return as_html(observation)
 
     def _shown(self, position: Any, numbers: dict[str, Any]) -> BlackjackObservation:
         table = Table.of(position)

@@ -1,7 +1,10 @@
 """The table as people and language models see it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from openenv.core.env_server.web.boards import Board, Square, board_html
 
 from ..rules import RANKS, TARGET, hand_total
 
@@ -12,6 +15,13 @@ _RULES = (
     "Blackjack: come closer to 21 than the dealer, without exceeding it. An ace counts 11 or 1, a picture 10. "
     "The dealer takes cards up to 16."
 )
+
+_STYLE = """
+table { border-spacing: 6px }
+td.card { width: 46px; height: 64px; font-size: 22px; border-radius: 6px;
+          border: 1px solid light-dark(#b9bdc4, #55595f) }
+td.hidden { background: repeating-linear-gradient(45deg, #4b63b5 0 4px, #7f93d8 4px 8px) }
+"""
 
 
 @dataclass(frozen=True)
@@ -81,6 +91,23 @@ class Table:
         if hand_total(self.hand)[0] > TARGET:
             return "You exceeded 21 and lose."
         return "You win." if self.result > 0 else "You lose." if self.result < 0 else "A draw."
+
+
+def as_html(observation: Mapping[str, Any]) -> str:
+    """Draw a table for a page.
+
+    Args:
+        observation: A ``BlackjackObservation`` as JSON.
+
+    Returns:
+        HTML with its own styles.
+    """
+    hidden = [] if observation["done"] else [Square(kind="card hidden", name="a card that is face down")]
+    dealer = [*hidden, *(Square(rank, "card") for rank in observation["dealer"])]
+    hand = [Square(rank, "card") for rank in observation["hand"]]
+    names = [f"Dealer: {observation['dealer_total']}", f"You: {observation['total']}"]
+    standing = observation["text"].splitlines()[-1]
+    return board_html(Board([dealer, hand], "Table", row_names=names), standing, style=_STYLE)
 
 
 def _counted(ranks: list[str]) -> str:

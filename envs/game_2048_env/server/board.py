@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from openenv.core.env_server.web.boards import Board, Square, board_html
+
 TARGET = 2048
 
 _RULES = (
@@ -13,13 +15,15 @@ _RULES = (
 _COLOURS = (230, 229, 223, 216, 209, 203, 228, 227, 221, 177, 135)
 _PLAIN = "\x1b[0m"
 
-_STYLE = """<style>
-body { margin: 0; display: grid; place-items: center; font-family: system-ui, sans-serif;
-       color: light-dark(#1b1d21, #e4e6ea) }
-table { border-spacing: 8px; border-radius: 8px; background: light-dark(#bdb3a6, #3b3a38) }
-td { width: 76px; height: 76px; text-align: center; font-size: 26px; font-weight: 700; border-radius: 5px;
-     background: light-dark(#d2c8bb, #4d4b48); color: #1b1d21 }
-</style>"""
+# From sand over orange to red, as the tiles grow.
+_TILES = "".join(
+    f"td.bits-{bits} {{ background: hsl({max(50 - 5 * bits, 0)} 90% {92 - 3 * bits}%) }}\n" for bits in range(2, 19)
+)
+_STYLE = f"""
+table {{ border-spacing: 8px; border-radius: 8px; background: light-dark(#bdb3a6, #3b3a38) }}
+td {{ width: 76px; height: 76px; font-size: 26px; font-weight: 700; border-radius: 5px;
+     background: light-dark(#d2c8bb, #4d4b48); color: #1b1d21 }}
+{_TILES}"""
 
 
 def in_words(board: Sequence[Sequence[int]], score: int, moves: Sequence[str], *, initial: bool) -> str:
@@ -67,17 +71,13 @@ def as_html(observation: Mapping[str, Any]) -> str:
     Returns:
         HTML with its own styles.
     """
-    rows = "".join(f"<tr>{''.join(map(_square, row))}</tr>" for row in observation["board"])
-    standing = _standing(observation["board"], observation["score"], observation["legal_moves"])
-    return f"{_STYLE}<table aria-label='Board'>{rows}</table><p>{standing}</p>"
+    board = observation["board"]
+    standing = _standing(board, observation["score"], observation["legal_moves"])
+    return board_html(Board([map(_square, row) for row in board]), standing, style=_STYLE)
 
 
-def _square(tile: int) -> str:
-    if tile == 0:
-        return "<td></td>"
-    # From sand over orange to red, as the tiles grow.
-    hue, lightness = max(50 - 5 * tile.bit_length(), 0), 92 - 3 * tile.bit_length()
-    return f'<td style="background: hsl({hue} 90% {lightness}%)">{tile}</td>'
+def _square(tile: int) -> Square:
+    return Square(str(tile), f"bits-{tile.bit_length()}") if tile else Square()
 
 
 def _standing(board: Sequence[Sequence[int]], score: int, moves: Sequence[str]) -> str:

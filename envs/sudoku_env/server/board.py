@@ -1,8 +1,9 @@
 """The board as people and language models see it."""
 
 from collections.abc import Callable, Mapping
-from html import escape
 from typing import Any
+
+from openenv.core.env_server.web.boards import Board, Square, board_html
 
 from ..game import Game, Outcome, place_of
 from ..grid import BOX, CELLS, DIGITS, SIZE
@@ -12,14 +13,12 @@ _CLUE, _WRITTEN, _EMPTY, _PLAIN = "\x1b[1m", "\x1b[32m", "\x1b[2m", "\x1b[0m"
 
 _INDENT = "   "
 
-_STYLE = """<style>
-body { margin: 0; display: grid; place-items: center; font-family: system-ui, sans-serif;
-       color: light-dark(#1b1d21, #e4e6ea) }
+_STYLE = """
 table { border-collapse: collapse; border: 3px solid currentcolor }
-td { width: 40px; height: 40px; text-align: center; font-size: 20px; border: 1px solid light-dark(#b9bdc4, #55595f) }
+td { width: 40px; height: 40px; font-size: 20px; border: 1px solid light-dark(#b9bdc4, #55595f) }
 td:nth-child(3n) { border-right: 3px solid currentcolor }
 tr:nth-child(3n) td { border-bottom: 3px solid currentcolor }
-</style>"""
+"""
 
 
 def in_words(game: Game, outcome: Outcome | None, hints: list[tuple[int, list[int]]]) -> str:
@@ -65,13 +64,8 @@ def as_html(observation: Mapping[str, Any]) -> str:
     Returns:
         HTML with its own styles.
     """
-    rows = "".join(f"<tr>{''.join(f'<td>{_digit(cell)}</td>' for cell in row)}</tr>" for row in observation["board"])
-    left = f"{observation['moves_left']} moves left."
-    return f"{_STYLE}<p>{escape(observation['message'])}</p><table aria-label='Grid'>{rows}</table><p>{left}</p>"
-
-
-def _digit(cell: str) -> str:
-    return "" if cell == "." else escape(cell)
+    grid = Board([[Square("" if cell == "." else cell) for cell in row] for row in observation["board"]], "Grid")
+    return board_html(observation["message"], grid, f"{observation['moves_left']} moves left.", style=_STYLE)
 
 
 def _drawn(game: Game, cell_text: Callable[[Game, int], str]) -> str:

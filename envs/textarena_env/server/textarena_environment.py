@@ -10,6 +10,7 @@ from openenv.core.env_server.interfaces import Environment
 from openenv.core.exceptions import ResetNeededError
 
 from ..models import History, Opponents, TextArenaAction, TextArenaMessage, TextArenaObservation, TextArenaState
+from .board import as_html
 from .episode import Episode
 from .game import MOST_PLAYERS, Game, start
 from .opponents import Opponent, make_opponents
@@ -116,6 +117,11 @@ class TextArenaEnvironment(Environment[TextArenaAction, TextArenaObservation, Te
                 "raw_state": facts,
             }
         )
+
+    @staticmethod
+    def render_web(observation: dict[str, Any]) -> str | None:
+        """Return the board for the page, of an episode that is played, followed or on record."""
+        return as_html(observation)
 
     @staticmethod
     def _players(

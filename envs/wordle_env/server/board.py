@@ -1,8 +1,9 @@
 """The board as people and language models see it."""
 
 from collections.abc import Mapping
-from html import escape
 from typing import Any
+
+from openenv.core.env_server.web.boards import Board, Square, board_html
 
 from ..rules import ABSENT, ELSEWHERE, IN_PLACE, MAX_GUESSES, Game
 
@@ -10,17 +11,17 @@ from ..rules import ABSENT, ELSEWHERE, IN_PLACE, MAX_GUESSES, Game
 _COLOURS = {IN_PLACE: "\x1b[30;48;5;71m", ELSEWHERE: "\x1b[30;48;5;179m", ABSENT: "\x1b[97;48;5;240m"}
 _PLAIN = "\x1b[0m"
 
-_STYLE = """<style>
-body { margin: 0; display: grid; place-items: center; font-family: system-ui, sans-serif;
-       color: light-dark(#1b1d21, #e4e6ea) }
+# The class of a letter's square, and what is read aloud of its colour.
+_KINDS = {IN_PLACE: ("in-place", "in its place"), ELSEWHERE: ("elsewhere", "elsewhere"), ABSENT: ("absent", "absent")}
+
+_STYLE = """
 table { border-spacing: 6px }
-td { width: 52px; height: 52px; text-align: center; font-size: 28px; font-weight: 700;
-     border: 2px solid light-dark(#c9ccd2, #4a4e55) }
-td[data-mark] { border-color: transparent; color: #fff }
-[data-mark="\N{LARGE GREEN SQUARE}"] { background: #3f7d3b }
-[data-mark="\N{LARGE YELLOW SQUARE}"] { background: #8f6f00 }
-[data-mark="\N{BLACK LARGE SQUARE}"] { background: #5b5f66 }
-</style>"""
+td { width: 52px; height: 52px; font-size: 28px; font-weight: 700; border: 2px solid light-dark(#c9ccd2, #4a4e55) }
+td[class] { border-color: transparent; color: #fff }
+td.in-place { background: #3f7d3b }
+td.elsewhere { background: #8f6f00 }
+td.absent { background: #5b5f66 }
+"""
 
 
 def in_words(game: Game) -> str:
@@ -78,17 +79,17 @@ def as_html(observation: Mapping[str, Any]) -> str:
         HTML with its own styles.
     """
     rows = zip(observation["guesses"], observation["feedbacks"], strict=True)
-    played = ["".join(map(_cell, guess, marks)) for guess, marks in rows]
-    empty = ["<td></td>" * observation["word_length"]] * observation["guesses_left"]
-    board = "".join(f"<tr>{row}</tr>" for row in [*played, *empty])
+    played = [list(map(_square, guess, marks)) for guess, marks in rows]
+    empty = [[Square()] * observation["word_length"]] * observation["guesses_left"]
     word = observation["target_word"]
     solved = word is not None and word in observation["guesses"]
     end = "" if word is None else f"Solved: {word}" if solved else f"The word was {word}"
-    return f"{_STYLE}<table aria-label='Guesses'>{board}</table><p>{escape(end)}</p>"
+    return board_html(Board([*played, *empty], "Guesses"), end, style=_STYLE)
 
 
-def _cell(letter: str, mark: str) -> str:
-    return f'<td data-mark="{escape(mark)}">{escape(letter)}</td>'
+def _square(letter: str, mark: str) -> Square:
+    kind, said = _KINDS.get(mark, ("", ""))
+    return Square(letter, kind, f"{letter}, {said}" if said else "")
 
 
 def _standing(game: Game) -> str:

@@ -1,6 +1,6 @@
-"""Other worlds' environments in and out, a module or folder for each; what they need is imported with them only.
+"""Environments of other libraries, in and out: a folder for each, which alone imports what it needs.
 
-``ADAPTERS`` says how to find what ``PREFIX:ID`` names, as in ``gymnasium:CartPole-v1``. Nothing of another world is
+``ADAPTERS`` says how to find what ``PREFIX:ID`` names, as in ``gymnasium:CartPole-v1``. Nothing of a library is
 imported before an environment of it is requested.
 """
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Adapter:
-    """Where another world's environments come from.
+    """Source of the environments of another library.
 
     Attributes:
         factory: ``module:function``. The function takes the id and returns an environment's class, or a
@@ -25,11 +25,13 @@ class Adapter:
 
 
 ADAPTERS: Mapping[str, Adapter] = {
-    "gymnasium": Adapter("openenv.adapters.gymnasium.made:environment_class", "gymnasium", "gymnasium"),
-    "openspiel": Adapter("openenv.adapters.openspiel.made:environment_for", "pyspiel", "openspiel"),
-    "ors": Adapter("openenv.adapters.ors.made:environment_for", "openreward", "ors"),
-    "pettingzoo": Adapter("openenv.adapters.pettingzoo.made:environment_class", "pettingzoo", "pettingzoo"),
-    "reasoning_gym": Adapter("openenv.adapters.reasoning_gym.made:environment_for", "reasoning_gym", "reasoning-gym"),
-    "skyrl": Adapter("openenv.adapters.skyrl.made:environment_for", "skyrl_gym", "skyrl"),
+    "gymnasium": Adapter("openenv.adapters.gymnasium.factory:environment_class", "gymnasium", "gymnasium"),
+    "openspiel": Adapter("openenv.adapters.openspiel.factory:environment_for", "pyspiel", "openspiel"),
+    "ors": Adapter("openenv.adapters.ors.factory:environment_for", "openreward", "ors"),
+    "pettingzoo": Adapter("openenv.adapters.pettingzoo.factory:environment_class", "pettingzoo", "pettingzoo"),
+    "reasoning_gym": Adapter(
+        "openenv.adapters.reasoning_gym.factory:environment_for", "reasoning_gym", "reasoning-gym"
+    ),
+    "skyrl": Adapter("openenv.adapters.skyrl.factory:environment_for", "skyrl_gym", "skyrl"),
 }
-"""How to find what ``PREFIX:ID`` names, by the prefix."""
+"""Adapters, by the prefix of ``PREFIX:ID``."""

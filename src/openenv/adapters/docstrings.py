@@ -1,4 +1,4 @@
-"""What authors of other worlds' environments say about them, in docstrings that are written as Markdown."""
+"""Docstrings of environments of other libraries, which are written as Markdown."""
 
 import re
 

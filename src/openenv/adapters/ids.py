@@ -1,4 +1,4 @@
-"""Ids of other worlds' environments, with parameters behind them."""
+"""Ids of environments of other libraries, with parameters behind them."""
 
 import difflib
 import json
@@ -63,9 +63,6 @@ def import_registering(env_id: str) -> str:
 
     Args:
         env_id: The id, without parameters.
-
-    Returns:
-        The id alone.
 
     Raises:
         EnvironmentNotFoundError: There is no such module.

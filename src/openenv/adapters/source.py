@@ -23,9 +23,6 @@ def load_object(reference: str, root: Path) -> Any:
         root: The folder that the module lies in, if the project is on this machine. Where it is not there, the module
             is imported as installed.
 
-    Returns:
-        The object.
-
     Raises:
         ConfigurationError: It is in neither, or what it needs is not installed.
     """

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from openenv._extras import install_command
 from openenv.adapters import ADAPTERS
 from openenv.adapters.ids import did_you_mean, short_name
 from openenv.auto.discovery import find_environment
@@ -89,7 +90,7 @@ def find_adapted(target: str | Target) -> AdaptedEnvironment:
     adapter = ADAPTERS[prefix]
     if find_spec(adapter.package) is None:
         raise ConfigurationError(
-            f'{text} needs {adapter.package}, which is not installed: pip install "openenv-core[{adapter.extra}]"'
+            f"{text} needs {adapter.package}, which is not installed: {install_command(adapter.extra)}"
         )
     module, _, function = adapter.factory.partition(":")
     return AdaptedEnvironment(f"{prefix}:{short_name(env_id)}", getattr(import_module(module), function)(env_id))

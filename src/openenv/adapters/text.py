@@ -1,4 +1,4 @@
-"""How an environment and a language model understand each other: observations as text, actions from text.
+"""Texts between an environment and a language model: observations as text, actions from text.
 
 An observation is its ``text`` field if it has one, else one line ``name value`` for each field. What an agent fills in
 of an action are its required fields, or all fields where none is required; ``metadata`` never counts. Then
@@ -70,7 +70,7 @@ def observation_text(observation: BaseModel | Mapping[str, Any]) -> str:
 
 
 def hidden_text_warning(observation: BaseModel | Mapping[str, Any]) -> str | None:
-    """Say that an observation's text is only in its metadata, which no model is shown.
+    """Return a warning that an observation's text is only in its metadata, which no model is shown.
 
     Args:
         observation: The first observation of an episode, or its fields.
@@ -113,7 +113,7 @@ def _json_fields(observation: BaseModel) -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class Reading:
-    """What a text means as an action.
+    """Action that a text means.
 
     Attributes:
         action: The action to send, or ``None`` for none.
@@ -125,7 +125,7 @@ class Reading:
 
     @property
     def legal(self) -> bool:
-        """Whether the text is a legal action."""
+        """Return whether the text is a legal action."""
         return self.problem is None
 
 
@@ -170,7 +170,7 @@ class ActionText:
 
     @property
     def is_free_text(self) -> bool:
-        """Whether any text at all may be an action: it has one ``str`` field."""
+        """Return whether any text at all may be an action: it has one ``str`` field."""
         return self._has_one_field and not self.choices and self._only_field.get("type") == "string"
 
     def read(self, text: str) -> Reading:
@@ -192,18 +192,12 @@ class ActionText:
 
         Args:
             action: An action, or its fields.
-
-        Returns:
-            The text.
         """
         fields = action.model_dump(mode="json") if isinstance(action, BaseModel) else action
         return _payload_text({name: fields[name] for name in self.fields if name in fields}, self.fields)
 
     def make_single(self, value: Any) -> BaseModel | dict[str, Any] | None:
         """Make an action of one field from that field's value.
-
-        Args:
-            value: The field's value.
 
         Returns:
             The action, or ``None`` if the action has several fields or the value does not suit.
@@ -216,7 +210,7 @@ class ActionText:
             return None
 
     def instructions(self) -> str:
-        """Say in a sentence how an action is written."""
+        """Return a sentence that says how an action is written."""
         if len(self.kinds) > 1:
             kinds = "; or ".join(_keys_text(kind) for kind in self.kinds)
             return f"Answer with a JSON object and nothing else. Its keys: {kinds}."
@@ -344,7 +338,7 @@ def _json_value(text: str, field: Mapping[str, Any]) -> Any:
 
 
 def _may_be_text(field: Mapping[str, Any]) -> bool:
-    """Whether text that is no JSON is a value of a field that takes several types, or any."""
+    """Return whether text that is no JSON is a value of a field that takes several types, or any."""
     kind = field.get("type", "string" if "anyOf" not in field else None)
     kinds = kind if isinstance(kind, list) else [kind, *(option.get("type") for option in field.get("anyOf", ()))]
     return "string" in kinds

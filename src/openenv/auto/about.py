@@ -1,4 +1,4 @@
-"""What an environment is, for people: its actions, observations, reward and reset, and an example to copy."""
+"""Descriptions of environments for people: actions, observations, reward, reset, and an example to copy."""
 
 import ast
 import inspect
@@ -41,12 +41,12 @@ class Part:
 
 @dataclass(frozen=True)
 class About:
-    """What an environment is.
+    """Description of an environment.
 
     Attributes:
         name: The name that it goes by.
         description: One sentence.
-        summary: A paragraph; empty where nobody wrote one.
+        summary: A paragraph; empty where there is none.
         version: Its version; empty where it has none.
         module: Import path of its package; empty where it has none.
         folder: Where it lies; empty where it has no folder.
@@ -55,7 +55,7 @@ class About:
         observation: What comes back.
         state: What can be asked for at any time.
         reset: The parameters of a reset; ``None`` where they can't be known, as of a server elsewhere.
-        reward: What is rewarded; empty where nobody wrote it down.
+        reward: What is rewarded; empty where nothing says so.
         end: When an episode is over; empty likewise.
         player: Of its scripted player; empty where it has none.
         example: A program to copy; empty where there is none.
@@ -83,18 +83,18 @@ class About:
 
 
 def about_package(package: EnvironmentPackage) -> About:
-    """Tell what a package's environment is. This imports its classes, and what the server needs.
+    """Describe a package's environment. This imports its classes, and what the server needs.
 
     Raises:
         ConfigurationError: The manifest or the classes are not as they must be.
     """
     readme = read_readme(package.folder)
     environment = package.environment_class()
-    told = about_class(package.name, environment, readme, _types_of(package, environment))
+    about = about_class(package.name, environment, readme, _types_of(package, environment))
     player = readme.sections.get("the player", "") if package.manifest.player else ""
     return replace(
-        told,
-        description=package.description or told.description,
+        about,
+        description=package.description or about.description,
         version=package.version,
         module=package.module,
         folder=str(package.folder),
@@ -106,10 +106,6 @@ def example_fits(example: str, package: str) -> bool:
     """Return whether an example imports only what a package has, and makes its models of fields that they have.
 
     A README that was written for other classes, such as that of a new environment's folder, has an example that fails.
-
-    Args:
-        example: The program.
-        package: Import path of the package.
     """
     try:
         tree = ast.parse(example)
@@ -137,7 +133,7 @@ def _has_fields(call: ast.Call, known: Mapping[str, Any]) -> bool:
 def about_class(
     name: str, environment: type, readme: Readme | None = None, types: EnvironmentTypes | None = None
 ) -> About:
-    """Tell what an environment's class is.
+    """Describe an environment's class.
 
     Args:
         name: The name that it goes by.
@@ -154,10 +150,10 @@ def about_class(
         role: model.model_json_schema()
         for role, model in (("action", types.action), ("observation", types.observation), ("state", types.state))
     }
-    told = about_schemas(name, schemas, [tool.described for tool in class_tools(environment).values()])
+    about = about_schemas(name, schemas, [tool.described for tool in class_tools(environment).values()])
     doc = inspect.cleandoc(environment.__doc__ or "")
     return replace(
-        told,
+        about,
         description=doc.split("\n\n")[0].replace("\n", " "),
         summary=readme.summary or doc,
         reset=reset_fields(environment),
@@ -168,7 +164,7 @@ def about_class(
 
 
 def about_schemas(name: str, schemas: Mapping[str, Mapping[str, Any]], tools: list[Tool]) -> About:
-    """Tell what an environment is by what its server publishes.
+    """Describe an environment by the schemas and tools that its server publishes.
 
     Args:
         name: The name that it goes by.

@@ -40,7 +40,7 @@ class CatalogEntry:
 
 
 @cache
-def load_catalog() -> tuple[CatalogEntry, ...]:
+def published() -> tuple[CatalogEntry, ...]:
     """Return the environments that this project publishes, by name."""
     text = (files("openenv.auto") / CATALOG_FILE).read_text(encoding="utf-8")
     return tuple(CatalogEntry(**entry) for entry in json.loads(text))
@@ -49,7 +49,7 @@ def load_catalog() -> tuple[CatalogEntry, ...]:
 def catalog_entry(name: str) -> CatalogEntry | None:
     """Return what the catalog has by a name, in any of its forms, or ``None``."""
     key = environment_key(name)
-    return next((entry for entry in load_catalog() if environment_key(entry.name) == key), None)
+    return next((entry for entry in published() if environment_key(entry.name) == key), None)
 
 
 def read_entries(folder: Path) -> list[CatalogEntry]:

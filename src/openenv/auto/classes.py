@@ -18,7 +18,7 @@ from openenv.core.wire.actions import action_model
 
 
 class Package(Protocol):
-    """What this module needs to know of an environment's package."""
+    """Facts of an environment's package that this module needs."""
 
     @property
     def module(self) -> str: ...  # noqa: D102
@@ -117,7 +117,7 @@ def _own_classes(package: Package, module: ModuleType, base: type) -> list[type]
 
 
 def _is_own(package: Package, module: str) -> bool:
-    """Whether a module is the package's, also by the bare name that it has for those who start in the folder."""
+    """Return whether a module is the package's, also by the bare name that it has for those who start in the folder."""
     top = module.partition(".")[0]
     return top == package.module.partition(".")[0] or bool(_existing(package, (top,)))
 

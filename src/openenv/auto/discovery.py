@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from importlib.metadata import Distribution, entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from openenv.auto.catalog import catalog_entry, load_catalog
+from openenv.auto.catalog import catalog_entry, published
 from openenv.auto.files import find_file
 from openenv.auto.installing import downloaded_space
 from openenv.auto.manifest import MANIFEST_FILE
@@ -26,8 +26,7 @@ PUBLIC_PREFIX = "openenv-"
 """Public environments register nothing; the names of most of their distributions begin so."""
 
 _PUBLIC_METADATA = re.compile(r"(openenv[-_.].+|.+[-_.]env(-\d.*)?)\.(dist|egg)-info", re.IGNORECASE)
-"""What the folder is called in which an installer writes down what it knows of such a distribution, or of one whose
-name ends in ``_env``."""
+"""Name of the folder of metadata of such a distribution, or of a distribution whose name ends in ``_env``."""
 
 _REQUIRES_OPENENV = re.compile(r"openenv(-core)?\b", re.IGNORECASE)
 
@@ -41,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, order=True)
 class Registration:
-    """What an installed distribution says of an environment, before its folder was looked at.
+    """Environment that an installed distribution registers, before its folder is read.
 
     Attributes:
         name: The environment's name.
@@ -84,6 +83,58 @@ def list_environments() -> list[EnvironmentPackage]:
         except OpenEnvError as error:
             logger.warning("left out the environment %r: %s", registration.name, error)
     return packages
+
+
+@dataclass(frozen=True)
+class KnownEnvironment:
+    """Environment that can be found without a server's address. Nothing of it was imported.
+
+    Attributes:
+        name: Its name.
+        status: Whether it is installed, in a folder below the working directory, or in this project's catalog alone.
+        version: Its version; ``None`` of one of the catalog, as what follows.
+        description: A sentence for people.
+        module: Import path of its package.
+        folder: Its folder.
+        install: The command that installs it; ``None`` of one that needs none.
+    """
+
+    name: str
+    status: Literal["installed", "here", "catalog"]
+    version: str | None
+    description: str
+    module: str | None
+    folder: str | None
+    install: str | None
+
+    @property
+    def location(self) -> str:
+        """The folder, seen from the working directory where it lies below, or the command that installs it."""
+        if self.folder is None:
+            return str(self.install)
+        return f"./{Path(self.folder).relative_to(Path.cwd())}" if self.status == "here" else self.folder
+
+
+def known_environments() -> list[KnownEnvironment]:
+    """Return the environments that are installed, then those in folders here, then the others of the catalog."""
+    installed = list_environments()
+    folders = {package.folder for package in installed}
+    names = {environment_key(package.name) for package in installed}
+    here = [package for package in list_folders(Path.cwd()) if package.folder not in folders]
+    return [
+        *(_known_package(package, "installed") for package in installed),
+        *(_known_package(package, "here") for package in here),
+        *(
+            KnownEnvironment(entry.name, "catalog", None, entry.description, None, None, entry.install_command)
+            for entry in published()
+            if environment_key(entry.name) not in names
+        ),
+    ]
+
+
+def _known_package(package: EnvironmentPackage, status: Literal["installed", "here"]) -> KnownEnvironment:
+    folder = str(package.folder)
+    return KnownEnvironment(package.name, status, package.version, package.description, package.module, folder, None)
 
 
 def list_folders(root: Path) -> list[EnvironmentPackage]:
@@ -211,7 +262,7 @@ def _is_public(distribution: Distribution) -> bool:
 
 
 def _modules_of(distribution: Distribution) -> Iterator[str]:
-    """Where it may be: ``my_env`` of ``openenv-my_env`` and ``openenv-my``, or what setuptools wrote down."""
+    """Yield the names that its package may have: ``my_env`` for ``openenv-my``, or those that setuptools lists."""
     from packaging.utils import canonicalize_name  # few installations have such a distribution
 
     name = canonicalize_name(distribution.name).removeprefix(PUBLIC_PREFIX).replace("-", "_")
@@ -221,7 +272,7 @@ def _modules_of(distribution: Distribution) -> Iterator[str]:
 
 
 def _is_environment(module: str) -> bool:
-    """Whether a package has what shows an environment: its manifest or, if the wheel left that out, its client."""
+    """Return whether a package has a manifest of an environment or, if the wheel left that out, a client."""
     return any((folder / file).is_file() for folder in _folders_of(module) for file in (MANIFEST_FILE, "client.py"))
 
 
@@ -243,11 +294,14 @@ def _missing_folder(folder: Path) -> str:
 
 
 def _unknown_name(name: str, registrations: list[Registration]) -> str:
-    published = catalog_entry(name)
-    if published is not None:
-        return f"The environment {published.name!r} is not installed; install it: {published.install_command}"
+    entry = catalog_entry(name)
+    if entry is not None:
+        return (
+            f"The environment {entry.name!r} is not installed; install it from a checkout of OpenEnv: "
+            f"{entry.install_command}"
+        )
     names = [each.name for each in registrations]
-    known = {*names, *(entry.name for entry in load_catalog())}
+    known = {*names, *(entry.name for entry in published())}
     close = difflib.get_close_matches(environment_key(name), known, n=3, cutoff=0.5)
     hint = f" Did you mean {' or '.join(close)}?" if close else ""
     installed = ", ".join(names) or "none"

@@ -9,14 +9,14 @@ from openenv.core.schema.description import values_of
 
 @dataclass(frozen=True)
 class FieldAbout:
-    """What people are told of a field.
+    """Field of an action or an observation, as people see it.
 
     Attributes:
         name: Its name.
         values: What it may be, as in ``left, stay or right``, ``0 to 4`` or ``text``.
         description: What it means; empty where nothing says so.
         required: Whether it has no default.
-        default: What it is where nobody says; ``None`` also where it is required.
+        default: Its default; ``None`` also where it is required.
     """
 
     name: str
@@ -27,11 +27,11 @@ class FieldAbout:
 
 
 def fields_of(schema: Mapping[str, Any], left_out: frozenset[str] = frozenset()) -> list[FieldAbout]:
-    """Tell the fields of an object's JSON Schema, which refers to nothing elsewhere.
+    """Return the fields of an object's JSON Schema, which refers to nothing elsewhere.
 
     Args:
         schema: The schema.
-        left_out: Names of fields that are not to be told of.
+        left_out: Names of fields that are not returned.
     """
     required = schema.get("required", ())
     return [

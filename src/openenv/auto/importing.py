@@ -13,6 +13,8 @@ from openenv.core.documents import read_toml
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.import_guard import importing
 
+_WHICH_PACKAGE = "install the package that has this module, which may be of another name"
+
 
 def module_path(folder: Path) -> tuple[str, Path]:
     """Find the import path of the package that a folder is.
@@ -61,9 +63,6 @@ def import_from_folder(module: str, top_folder: Path) -> ModuleType:
         top_folder: The folder of ``my_env``. The folder above it joins the end of ``sys.path``, for the
             processes that the environment may start.
 
-    Returns:
-        The module.
-
     Raises:
         ConfigurationError: The package is loaded from another folder already, or needs a module that is not installed.
     """
@@ -81,15 +80,20 @@ def import_from_folder(module: str, top_folder: Path) -> ModuleType:
 def _about_missing(module: str, folder: Path, missing: str) -> str:
     if _is_of_openenv(missing):
         return f"{module} needs {_absent_here(missing)}"
+    command = _install_command(folder)
+    if command is None:
+        return (
+            f"{module} needs the module {missing!r}, which is not installed; {_WHICH_PACKAGE}, and list it in "
+            f"{folder / 'requirements.txt'} or in a pyproject.toml."
+        )
     return (
         f"{module} needs the module {missing!r}, which is not installed; install what the environment depends on: "
-        f"{_install_command(folder, missing)} (or have `openenv serve {folder} --venv` do so in a virtual "
-        "environment of its own)"
+        f"{command} (or have `openenv serve {folder} --venv` do so in a virtual environment of its own)"
     )
 
 
 def _is_of_openenv(missing: str) -> bool:
-    """Whether a missing module would be one of this package: what pip offers for it is the public package."""
+    """Return whether a missing module would be one of this package: what pip offers for it is the public package."""
     return missing.startswith("openenv.")
 
 
@@ -100,15 +104,15 @@ def _absent_here(missing: str) -> str:
     )
 
 
-def _install_command(folder: Path, missing: str) -> str:
-    """Return the command that brings what a folder says that it needs; the missing module, if it says nothing."""
+def _install_command(folder: Path) -> str | None:
+    """Return the command that installs what a folder lists as needed; ``None`` if it lists nothing."""
     from openenv.core.providers.venv.requirements import read_requirements  # most imports succeed
 
     try:
         requirements = read_requirements(folder)
     except ConfigurationError:
         requirements = None
-    return requirements.install_command() if requirements and requirements.lines else f"pip install {missing}"
+    return requirements.install_command() if requirements and requirements.lines else None
 
 
 @contextmanager
@@ -117,9 +121,6 @@ def bare_names(folder: Path) -> Iterator[None]:
 
     Public environments do that, or fall back on it: their containers start in their folder. What was loaded so is
     forgotten afterwards, as the next folder has modules of the same names.
-
-    Args:
-        folder: The folder.
     """
     if str(folder) in sys.path:
         yield
@@ -136,7 +137,7 @@ def bare_names(folder: Path) -> Iterator[None]:
 
 
 def _has_bare_name(name: str, folder: Path) -> bool:
-    """Whether a module was loaded from a folder as one that lies at the top, and not as part of a package."""
+    """Return whether a module was loaded from a folder as one that lies at the top, and not as part of a package."""
     module, top = sys.modules[name], name.partition(".")[0]
     places = [getattr(module, "__file__", None), *getattr(module, "__path__", ())]
     tops = (folder / top, folder / f"{top}.py")
@@ -225,7 +226,7 @@ def _clear_of_missing(file: Path) -> Iterator[None]:
         if _is_of_openenv(missing):
             raise ConfigurationError(f"{file} imports {_absent_here(missing)}") from error
         raise ConfigurationError(
-            f"{file} imports {missing!r}, which is neither installed nor in the file's folder: pip install {missing}"
+            f"{file} imports {missing!r}, which is neither installed nor in the file's folder; {_WHICH_PACKAGE}."
         ) from error
     except SyntaxError as error:
         raise ConfigurationError(f"{error.filename or file}, line {error.lineno or 1}: {error.msg}.") from error

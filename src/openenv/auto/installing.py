@@ -7,10 +7,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from openenv._extras import DISTRIBUTION
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError, ProviderError
 from openenv.core.providers.spaces import space_repository, space_url
 from openenv.core.providers.venv.installer import NO_PUBLIC_PACKAGE, find_uv, has_pip, run_installer, write_lines
-from openenv.core.providers.venv.wheel import DISTRIBUTION
 from openenv.hub.names import read_repo_name
 
 TRUST_VARIABLE = "OPENENV_TRUST_REMOTE_CODE"

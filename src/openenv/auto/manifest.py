@@ -23,7 +23,7 @@ Variable = Annotated[str, BeforeValidator(lambda value: json.dumps(value) if isi
 
 
 class Manifest(BaseModel):
-    """What ``openenv.yaml`` says. Keys that are not listed here are kept for the tools that know them.
+    """Contents of ``openenv.yaml``. Keys that are not listed here are kept for the tools that know them.
 
     Modules are named from the environment's folder: ``client:MyEnv`` is the class ``MyEnv`` in its ``client.py``.
     Each field's description says what the key must be.

@@ -105,7 +105,7 @@ class EnvironmentPackage:
 
     @property
     def target(self) -> str:
-        """What commands find it by."""
+        """Target by which commands find it."""
         return str(self.folder)
 
     @property
@@ -234,7 +234,7 @@ class EnvironmentPackage:
         return import_from_folder(f"{self.module}.{name}".rstrip("."), module_path(self.folder)[1])
 
     def _has_app(self) -> bool:
-        """Whether the manifest names an application, or there is one where it usually is."""
+        """Return whether the manifest names an application, or there is one where it usually is."""
         return "app" in self.manifest.model_fields_set or (self.folder / _USUAL_APP).is_file()
 
     def _only_environment(self) -> type[Environment[Any, Any, Any]]:
@@ -262,7 +262,7 @@ def _is_used_like_a_client(cls: type[Any]) -> bool:
 
 
 def _may_define_environment(file: Path) -> bool:
-    """Whether a class in a file extends something that is called an environment; what can't be parsed may."""
+    """Return whether a class in a file extends something that is called an environment; what can't be parsed may."""
     try:
         tree = ast.parse(read_text(file))
         bases = [ast.unparse(base) for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for base in node.bases]

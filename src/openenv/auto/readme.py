@@ -1,4 +1,4 @@
-"""What an environment's README says, part by part: its bullets, its example and its sections."""
+"""Parts of an environment's README: its bullets, its example and its sections."""
 
 import re
 from dataclasses import dataclass, field

@@ -25,7 +25,7 @@ def app_for(
         source: The environment's class, what makes one, or an instance.
         name: The environment's name, which clients see.
         max_sessions: Sessions at once; by default as for ``openenv.serve``.
-        debug: Whether clients are told where the environment raised; by default what ``OPENENV_DEBUG`` says.
+        debug: Whether errors that clients get say where the environment raised; by default what ``OPENENV_DEBUG`` says.
         traces: Where its episodes are kept; by default what ``OPENENV_TRACES`` says.
 
     Raises:

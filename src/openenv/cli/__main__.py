@@ -17,47 +17,55 @@ _JSON_ESCAPES = "openenv-json-escapes"
 
 
 class Command(NamedTuple):
-    """Where a command is, and the line that ``openenv --help`` shows for it.
+    """Location of a command, and the line that ``openenv --help`` shows for it.
 
     Attributes:
         target: Its module under ``openenv.cli.commands``, and its function there, as ``MODULE:FUNCTION``; or its
             application, for a command that has commands of its own or that programs run as one.
         summary: The line.
+        heading: Heading that the line stands under.
     """
 
     target: str
     summary: str
+    heading: str = "Commands"
 
+
+MAKE, RUN, TRAIN, LOOK, FIND, PUBLISH = "Make", "Run", "Train", "Look", "Find", "Publish"
 
 COMMANDS = {
-    "init": Command("init:app", "Make the folder of a new environment."),
-    "import": Command("import_env:import_env", "Make an environment from a project of ORS or verifiers."),
-    "serve": Command("serve:app", "Serve an environment on this machine."),
-    "mcp": Command("mcp:mcp", "Let an agent play an environment over MCP."),
-    "play": Command("play:play", "Play an environment yourself, in the terminal or a browser."),
-    "collect": Command("collect:app", "Play episodes, and keep their conversations to train on."),
-    "eval": Command("eval:evaluate", "Measure how well a model or a player does, with intervals."),
-    "train": Command("train:train", "Train a language model: on examples, then with GRPO."),
-    "view": Command("view:view", "Look at episodes on record in a browser."),
-    "top": Command("top:top", "Show what a running server is doing, live."),
-    "traces": Command("traces:app", "Look at the episodes that servers have recorded."),
-    "discover": Command("discover:discover", "Find environments for a task, here or in a catalog."),
-    "catalog": Command("catalog:app", "Build a catalog of environments, or look into one."),
-    "skills": Command("skills:app", "Tell coding agents how this command is used."),
-    "list": Command("list:list_known", "List the environments that there are, installed or not."),
-    "info": Command("info:info", "Say what an environment is: actions, reward, an example."),
-    "doctor": Command("doctor:doctor", "Say what this machine can do, and what brings what it can't."),
-    "validate": Command("validate:validate", "Check an environment: its folder, and that it runs."),
-    "build": Command("build:app", "Build the image of an environment."),
-    "deploy": Command("deploy:deploy", "Write what Kubernetes needs to run an environment's servers."),
-    "push": Command("push:app", "Publish an environment's folder, as a Space on the Hub."),
-    "pull": Command("pull:pull", "Get an environment's folder from the Hub."),
-    "fork": Command("fork:app", "Make a Space of your own from another's."),
+    "init": Command("init:app", "Make the folder of a new environment.", MAKE),
+    "import": Command("import_env:import_env", "Make an environment from a project of ORS or verifiers.", MAKE),
+    "validate": Command("validate:validate", "Check an environment: its folder, and that it runs.", MAKE),
+    "doctor": Command("doctor:doctor", "Check what this machine can do, and what it lacks.", MAKE),
+    "skills": Command("skills:app", "Write a page for coding agents on how this command is used.", MAKE),
+    "serve": Command("serve:app", "Serve an environment on this machine.", RUN),
+    "play": Command("play:play", "Play an environment yourself, in the terminal or a browser.", RUN),
+    "mcp": Command("mcp:mcp", "Let an agent play an environment over MCP.", RUN),
+    "top": Command("top:top", "Show what a running server is doing, live.", RUN),
+    "collect": Command("collect:app", "Play episodes, and keep their conversations to train on.", TRAIN),
+    "train": Command("train:train", "Train a language model: on examples, then with GRPO.", TRAIN),
+    "eval": Command("eval:evaluate", "Measure how well a model or a player does, with intervals.", TRAIN),
+    "view": Command("view:view", "Look at runs and episodes on record in a browser.", LOOK),
+    "traces": Command("traces:app", "Look at the episodes that servers have recorded.", LOOK),
+    "list": Command("list:list_known", "List the environments that there are, installed or not.", FIND),
+    "info": Command("info:info", "Describe an environment: actions, reward, an example.", FIND),
+    "discover": Command("discover:discover", "Find environments for a task, here or in a catalog.", FIND),
+    "catalog": Command("catalog:app", "Build a catalog of environments, or look into one.", FIND),
+    "build": Command("build:app", "Build the image of an environment.", PUBLISH),
+    "push": Command("push:app", "Publish an environment's folder, as a Space on the Hub.", PUBLISH),
+    "pull": Command("pull:pull", "Get an environment's folder from the Hub.", PUBLISH),
+    "fork": Command("fork:app", "Make a Space of your own from another's.", PUBLISH),
+    "deploy": Command("deploy:deploy", "Write what Kubernetes needs to run an environment.", PUBLISH),
 }
 
 
 class CommandGroup(GroupOfCommands):
-    """Knows every command by name and summary; loads the one that is called."""
+    """Group of all commands by name and summary, which loads the one that is called."""
+
+    def heading_of(self, name: str) -> str:
+        """Return the heading of a command."""
+        return COMMANDS[name].heading
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Put the command itself in the place of its stand-in."""

@@ -3,14 +3,15 @@
 import os
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from queue import SimpleQueue
 from threading import Thread
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+from pydantic import Field
 
 from openenv.adapters.targets import AdaptedEnvironment
 from openenv.auto.package import EnvironmentPackage
@@ -19,6 +20,7 @@ from openenv.core.addresses import is_loopback
 from openenv.core.env_server.serving import RunOptions
 from openenv.core.exceptions import OpenEnvError
 from openenv.core.providers.resources import Resources
+from openenv.core.variables import Option
 from openenv.core.wire.names import TOKEN_VARIABLE
 from openenv.fleet.autoscaling import Autoscaling
 
@@ -30,23 +32,28 @@ _LOOK_EVERY_S = 0.1
 _STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 
+_FLEET = Option(heading="Fleet")
+
+
 @dataclass(frozen=True)
 class FleetOptions:
-    """What a command line says of a fleet.
+    """Options of a fleet.
 
     Attributes:
-        replicas: How many servers to begin with.
-        min_replicas: The fewest; ``None`` for as many as there are to begin with.
-        max_replicas: The most; the same.
-        cpus: Processors that Ray sets aside for each.
-        memory: The same for memory.
+        kind: Serve with many servers behind one address, on Ray.
+        replicas: With --fleet: servers to begin with.
+        min_replicas: With --fleet: the fewest servers; default: --replicas.
+        max_replicas: With --fleet: the most servers, added as sessions need them; default: --replicas.
+        cpus: With --fleet: processors that each server needs.
+        memory: With --fleet: memory that each server needs, as 2g.
     """
 
-    replicas: int
-    min_replicas: int | None = None
-    max_replicas: int | None = None
-    cpus: float | None = None
-    memory: str | None = None
+    kind: Annotated[Literal["ray"] | None, Option(("--fleet",), heading="Fleet")] = field(default=None, kw_only=True)
+    replicas: Annotated[int, Field(ge=1), _FLEET] = 1
+    min_replicas: Annotated[int | None, Field(ge=1), _FLEET] = None
+    max_replicas: Annotated[int | None, Field(ge=1), _FLEET] = None
+    cpus: Annotated[float | None, Field(ge=0.01), Option(("--replica-cpus",), heading="Fleet")] = None
+    memory: Annotated[str | None, Option(("--replica-memory",), metavar="SIZE", heading="Fleet")] = None
 
     @property
     def autoscaling(self) -> Autoscaling | None:

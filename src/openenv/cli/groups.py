@@ -1,6 +1,7 @@
 """Typer applications: groups of commands, such as ``openenv traces``, and single commands that programs run."""
 
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable
@@ -11,6 +12,10 @@ from typer.core import TyperCommand, TyperGroup
 
 from openenv.core.exceptions import OpenEnvError
 
+_COLUMN = 26
+"""Longest name of an option beside its help; a longer one has a line of its own."""
+_TYPE = re.compile(r"<(?:list\[)?(\w+)(?: range|\])>")
+"""Types as Typer names them, of options that are repeatable or have bounds, which the help says too."""
 _HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
 
@@ -45,7 +50,34 @@ class ReportedErrors:
 
 
 class GroupOfCommands(ReportedErrors, TyperGroup):
-    """A group of commands, such as ``openenv traces``."""
+    """Group of commands, such as ``openenv traces``, whose help has a whole sentence for each."""
+
+    def heading_of(self, name: str) -> str:
+        """Return the heading of a command in the help."""
+        return "Commands"
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write each command with the first sentence of its help, under its heading."""
+        headings: dict[str, list[tuple[str, str]]] = {}
+        width = max(map(len, self.commands))
+        for name, command in self.commands.items():
+            if not command.hidden:
+                headings.setdefault(self.heading_of(name), []).append((name.ljust(width), summary_of(command)))
+        for heading, lines in headings.items():
+            with formatter.section(heading):
+                formatter.write_dl(lines)
+
+
+def summary_of(command: Any) -> str:
+    r"""Return the first sentence of a command's help.
+
+    Example:
+        >>> summary_of(TyperCommand("add", help="Write the page, and link it. Nothing else\n\nis written."))
+        'Write the page, and link it.'
+    """
+    text = " ".join((command.short_help or command.help or "").split())
+    sentence, ends, _ = text.partition(". ")
+    return f"{sentence}." if ends else text
 
 
 class GroupedCommand(ReportedErrors, TyperCommand):
@@ -58,15 +90,25 @@ class GroupedCommand(ReportedErrors, TyperCommand):
             shown = parameter.get_help_record(ctx)
             if shown is not None:
                 default = "Arguments" if parameter.param_type_name == "argument" else "Options"
-                groups.setdefault(getattr(parameter, "rich_help_panel", None) or default, []).append(shown)
+                names = _TYPE.sub(r"<\1>", shown[0])
+                groups.setdefault(getattr(parameter, "rich_help_panel", None) or default, []).append((names, shown[1]))
+        width = min(_COLUMN, max(len(names) for lines in groups.values() for names, _ in lines))
         for heading in sorted(groups, key=_place_of_heading):
             with formatter.section(heading):
-                formatter.write_dl(groups[heading])
+                formatter.write_dl([(names.ljust(width), text) for names, text in groups[heading]], col_max=_COLUMN)
 
 
 def _place_of_heading(heading: str) -> int:
     """Sort what every command has before a command's own headings."""
     return {"Arguments": 0, "Options": 1}.get(heading, 2)
+
+
+class Application(typer.Typer):
+    """Application of Typer, the help of whose commands has headings."""
+
+    def command(self, name: str | None = None, *, cls: type[TyperCommand] | None = None, **settings: Any) -> Any:
+        """Register a command, as Typer does."""
+        return super().command(name, cls=cls or GroupedCommand, **settings)
 
 
 def new_app(
@@ -79,7 +121,7 @@ def new_app(
         add_completion: Whether it has the options that install completion in a shell.
         settings: Further arguments of the application.
     """
-    return typer.Typer(
+    return Application(
         cls=cls,
         add_completion=add_completion,
         pretty_exceptions_enable=False,
@@ -106,5 +148,5 @@ def command_app(name: str, function: Callable[..., None]) -> typer.Typer:
         function: What it does; its parameters are the arguments and options.
     """
     app = new_app()
-    app.command(name, cls=GroupedCommand, context_settings=_HELP_OPTIONS)(function)
+    app.command(name, context_settings=_HELP_OPTIONS)(function)
     return app

@@ -31,13 +31,13 @@ def read_secrets(items: Iterable[str], option: str) -> dict[str, str]:
     return dict(_read(item if "=" in item else _from_environment(item, option), option) for item in items)
 
 
-def read_reset(items: Iterable[str]) -> dict[str, Any]:
+def read_reset(items: Iterable[str], option: str = "--reset") -> dict[str, Any]:
     """Read parameters of a reset, each ``NAME=VALUE``, where the value is JSON or else a text.
 
     Raises:
         ConfigurationError: One is not of that form, or is the seed.
     """
-    return dict(_read_parameter(item) for item in items)
+    return dict(_read_parameter(item, option) for item in items)
 
 
 def read_weights(items: Iterable[str], option: str) -> dict[str, float]:
@@ -59,11 +59,11 @@ def _read_weight(item: str, option: str) -> tuple[str, float]:
     raise typer.BadParameter(f"{option} takes NAME=WEIGHT, as in progress=0.5; got {item!r}.")
 
 
-def _read_parameter(text: str) -> tuple[str, Any]:
+def _read_parameter(text: str, option: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not name or not equals or name == "seed":
         instead = "the seed is given with --seed" if name == "seed" else "expected NAME=VALUE, as in difficulty=hard"
-        raise ConfigurationError(f"--reset {text!r}: {instead}.")
+        raise ConfigurationError(f"{option} {text!r}: {instead}.")
     try:
         return name, parse_json(value)
     except DocumentError:

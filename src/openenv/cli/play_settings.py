@@ -1,11 +1,24 @@
 """What ``openenv collect`` and ``openenv eval`` make of their options: what is played, by whom and how."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
 
+from openenv.cli.setting_options import SettingOption, options_of
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.settings.play_settings import PlaySettings
+
+_ENDPOINT = "address of the model's OpenAI-compatible server; /v1 is added to one without a path"
+
+
+def play_options(descriptions: Mapping[str, str]) -> list[SettingOption]:
+    """Return the options of a command that plays episodes.
+
+    Args:
+        descriptions: Descriptions that are others for this command, by the names of fields.
+    """
+    return options_of(PlaySettings, {"llm_endpoint": _ENDPOINT, **descriptions})
 
 
 def play_settings(**fields: Any) -> PlaySettings:

@@ -97,6 +97,6 @@ def find_mcp_server(
     Raises:
         ConfigurationError: There is no such command, or its tasks or reward function can't be read.
     """
-    from openenv.adapters.mcp_server.made import environment_for  # the SDK takes long, and few need it here
+    from openenv.adapters.mcp_server.factory import environment_for  # the SDK takes long, and few need it here
 
     return AdaptedEnvironment("mcp-server", environment_for(command, tasks, reward, variables))

@@ -2,11 +2,12 @@
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import typer
 
 from openenv.core.exceptions import ConfigurationError
+from openenv.traces.episodes import Flag, Order
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -21,7 +22,7 @@ def traces_at(location: str) -> str:
 
 
 EndingName = Literal[
-    "done", "truncated", "reset", "closed", "disconnected", "away", "idle", "replaced", "failed", "shutdown",
+    "done", "truncated", "reset", "closed", "disconnected", "away", "idle", "replaced", "revoked", "failed", "shutdown",
     "running", "interrupted", "imported",
 ]  # fmt: skip
 """Ends of an episode, or of its session."""
@@ -30,7 +31,7 @@ File = Annotated[
     str,
     typer.Argument(metavar="FILE", help="File of traces, a folder with one, or postgresql://...", callback=traces_at),
 ]
-Limit = Annotated[int, typer.Option(min=0, help="Most episodes, the newest; 0 for all.")]
+Limit = Annotated[int, typer.Option(min=0, help="Most episodes, the first; 0 for all.")]
 OfEnvironment = Annotated[str | None, typer.Option("--env", help="Name of the environment.")]
 Split = Annotated[str | None, typer.Option(help="Split of the task.")]
 Index = Annotated[str | None, typer.Option(help="Index of the task.")]
@@ -39,13 +40,26 @@ EpisodeId = Annotated[str | None, typer.Option(help="Id that the reset named.")]
 Session = Annotated[str | None, typer.Option(help="Beginning of the session's name.")]
 OfTransport = Annotated[str | None, typer.Option("--transport", help="Transport: v1, legacy, http, mcp, ors.")]
 OfModel = Annotated[str | None, typer.Option("--model", help="Model or player.")]
+OfToken = Annotated[str | None, typer.Option("--token-name", help="Name of its client's token, of --tokens.")]
+OfLabel = Annotated[str | None, typer.Option("--label", help="What a person calls it: good, bad or another word.")]
+OfVersion = Annotated[str | None, typer.Option("--version", help="Version of the environment.")]
+OfRun = Annotated[int | None, typer.Option("--run", min=0, help="Run of the server: what ids begin with.")]
+Component = Annotated[
+    str | None, typer.Option(help="Component of the rewards: whose total the next two and --order are about.")
+]
 MinReward = Annotated[float | None, typer.Option(help="Lowest sum of rewards.")]
 MaxReward = Annotated[float | None, typer.Option(help="Highest sum of rewards.")]
+OfFlag = Annotated[Flag | None, typer.Option("--flag", help="What stands out about it.")]
+InOrder = Annotated[
+    Order, typer.Option("--order", help="Which come first; best and worst by reward, longest by steps.")
+]
 Since = Annotated[
     str | None, typer.Option(help="Earliest beginning: 2026-11-24, 2026-11-24T08:30, or 90m, 6h, 7d ago.")
 ]
 Until = Annotated[str | None, typer.Option(help="Latest beginning, in the same forms.")]
-Ending = Annotated[EndingName | None, typer.Option(help="How it ended.")]
+Ending = Annotated[
+    EndingName | None, typer.Option(metavar="ENDING", help=f"How it ended: {', '.join(get_args(EndingName))}.")
+]
 Text = Annotated[str | None, typer.Option(help="Text in a request, an answer, or the model's messages.")]
 Evaluations = Annotated[
     bool | None, typer.Option("--evaluations/--no-evaluations", help="Only, or none, that a training evaluated by.")

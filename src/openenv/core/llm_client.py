@@ -1,6 +1,6 @@
 """Clients of language models behind an address: OpenAI-compatible servers and Anthropic's, on the vendors' packages.
 
-``pip install "openenv-core[llm]"`` brings both packages.
+The extra ``llm`` brings both packages.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 from weakref import finalize
 
+from openenv._extras import install_command
 from openenv.core.background_loop import background_loop
 from openenv.core.documents import read_arguments
 from openenv.core.telemetry import CHAT, anthropic_answer, chat_request, genai_span, openai_answer
@@ -221,7 +222,7 @@ class OpenAIClient(LLMClient):
         super().__init__(endpoint, port)
         self._requests = _Requests(at_once)
         if AsyncOpenAI is None:
-            raise ImportError("OpenAIClient needs the package openai: pip install 'openenv-core[llm]'")
+            raise ImportError(f"OpenAIClient needs the package openai: {install_command('llm')}")
         remember_secret(api_key)
         self.model = model
         self.system_prompt = system_prompt
@@ -307,7 +308,7 @@ class AnthropicClient(LLMClient):
         try:
             from anthropic import AsyncAnthropic
         except ImportError as error:
-            raise ImportError("AnthropicClient needs the package anthropic: pip install 'openenv-core[llm]'") from error
+            raise ImportError(f"AnthropicClient needs the package anthropic: {install_command('llm')}") from error
         remember_secret(api_key)
         self.model = model
         self.system_prompt = system_prompt

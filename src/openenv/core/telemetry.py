@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from pydantic_core import to_json
 
+from openenv._extras import install_command
 from openenv._version import __version__
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.plain_values import plain_value
@@ -298,7 +299,7 @@ def _exporter(name: str) -> "SpanExporter":
     if name not in found:
         raise ConfigurationError(
             f"Expected an exporter of traces (OTEL_TRACES_EXPORTER) out of {', '.join(sorted(found)) or 'none'} or "
-            f'"none", got {name!r}. pip install "openenv-core[telemetry]" brings those for OTLP.'
+            f'"none", got {name!r}. {install_command("telemetry")} brings those for OTLP.'
         )
     exporter: SpanExporter = found[name].load()()
     return exporter

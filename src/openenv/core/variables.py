@@ -1,12 +1,30 @@
-"""Settings of a program, read from environment variables."""
+"""Settings of a program: read from environment variables, and given as options of commands."""
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from openenv.core.exceptions import ConfigurationError
+
+
+@dataclass(frozen=True)
+class Option:
+    """Option of a command for a field of settings, in the field's ``Annotated`` type.
+
+    The field's description is the option's help. It may end with the default in words, as ``...; default: WORDS``.
+
+    Attributes:
+        names: Names of the option; without any, the field's name with dashes.
+        metavar: Placeholder of its value in the help, where its type is not enough.
+        heading: Heading in the help.
+    """
+
+    names: tuple[str, ...] = ()
+    metavar: str | None = None
+    heading: str | None = None
 
 
 class VariableSettings(BaseModel):

@@ -1,4 +1,4 @@
-"""What adds servers when their sessions get many, and removes them slowly: each removal ends sessions."""
+"""Objects that add servers when their sessions get many, and remove them slowly: each removal ends sessions."""
 
 from openenv.core.providers.kubernetes.manifests import Manifest
 from openenv.deploy.settings import Autoscaler, DeploymentSettings

@@ -17,9 +17,6 @@ def write_chart(settings: DeploymentSettings, folder: Path) -> list[Path]:
     Args:
         settings: What its values say.
         folder: Where to; made if it is not there.
-
-    Returns:
-        The files.
     """
     folder.mkdir(parents=True, exist_ok=True)
     written = _copy(files("openenv.deploy") / "chart", folder)
@@ -55,6 +52,7 @@ def chart_values(settings: DeploymentSettings) -> dict[str, Any]:
             "name": settings.secret_name,
             "env": list(settings.secret_env),
             "token": settings.token or "",
+            "tokens": settings.tokens_secret_name if settings.tokens is not None else "",
         },
         "journal": settings.journal,
         "sessionAffinity": "ClientIP" if settings.affinity is Affinity.CLIENT_IP else "None",

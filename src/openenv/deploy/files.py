@@ -25,9 +25,6 @@ def write_deployment(settings: DeploymentSettings, folder: Path, *, as_chart: bo
         as_chart: Whether to write a Helm chart, in ``chart``, instead of manifests, in ``manifests``. Nobody else may
             look into that folder where there is a token in it.
 
-    Returns:
-        The files.
-
     Raises:
         ConfigurationError: There is something already where they are to be.
     """

@@ -15,10 +15,13 @@ from openenv.core.providers.kubernetes.manifests import (
 )
 from openenv.core.wire.names import TOKEN_VARIABLE
 from openenv.deploy.autoscaling import autoscaling_objects
-from openenv.deploy.settings import PRE_STOP_S, Affinity, Autoscaler, DeploymentSettings, Egress
+from openenv.deploy.settings import PRE_STOP_S, TOKENS_VARIABLE, Affinity, Autoscaler, DeploymentSettings, Egress
 
 TOKEN_KEY = "token"  # noqa: S105  # where in the Secret it is
 JOURNAL_KEY = "journal"
+TOKENS_KEY = "tokens.toml"
+_TOKENS_FOLDER = "/etc/openenv/tokens"
+_READABLE = 0o440
 _AFFINITY_S = 3 * 3600
 _POSTGRESQL_PORT = 5432
 
@@ -75,7 +78,7 @@ def _pod(settings: DeploymentSettings) -> Manifest:
         "securityContext": pod_security(settings.user),
         "topologySpreadConstraints": [spread],
         "containers": [_container(settings)],
-        "volumes": [scratch_volume()],
+        "volumes": [scratch_volume(), *_tokens_volume(settings)],
     }
 
 
@@ -87,7 +90,7 @@ def _container(settings: DeploymentSettings) -> Manifest:
         "env": _variables(settings),
         "resources": resources_of(settings.resources),
         "securityContext": container_security(settings.read_only_root),
-        "volumeMounts": [scratch_mount()],
+        "volumeMounts": [scratch_mount(), *_tokens_mount(settings)],
         "startupProbe": health_probe("/health", periodSeconds=2, timeoutSeconds=2, failureThreshold=150),
         "livenessProbe": health_probe("/health", periodSeconds=10, timeoutSeconds=5, failureThreshold=6),
         "readinessProbe": health_probe("/ready", periodSeconds=5, timeoutSeconds=2, failureThreshold=2),
@@ -101,10 +104,25 @@ def _variables(settings: DeploymentSettings) -> list[Manifest]:
         variables["MAX_CONCURRENT_ENVS"] = str(settings.max_sessions)
     env = plain_variables({**variables, **dict(sorted(settings.env_vars.items()))})
     env.append(secret_variable(TOKEN_VARIABLE, settings.secret_name, TOKEN_KEY))
+    if settings.tokens is not None:
+        env += plain_variables({TOKENS_VARIABLE: f"{_TOKENS_FOLDER}/{TOKENS_KEY}"})
     env += [secret_variable(name, settings.secret_name, name) for name in settings.secret_env]
     if settings.journal:
         env.append(secret_variable("OPENENV_JOURNAL", settings.secret_name, JOURNAL_KEY))
     return env
+
+
+def _tokens_volume(settings: DeploymentSettings) -> list[Manifest]:
+    if settings.tokens is None:
+        return []
+    return [{"name": "tokens", "secret": {"secretName": settings.tokens_secret_name, "defaultMode": _READABLE}}]
+
+
+def _tokens_mount(settings: DeploymentSettings) -> list[Manifest]:
+    """Write where the Secret is mounted: as a folder, since a single file of a Secret would never change."""
+    if settings.tokens is None:
+        return []
+    return [{"name": "tokens", "mountPath": _TOKENS_FOLDER, "readOnly": True}]
 
 
 def _service(settings: DeploymentSettings) -> Manifest:

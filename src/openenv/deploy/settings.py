@@ -1,27 +1,41 @@
-"""What can be chosen about a deployment on Kubernetes."""
+"""Settings of a deployment on Kubernetes."""
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Annotated
 
+from pydantic import Field
+
+from openenv.core.env_server.access.tokens import TokenFile
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.providers.kubernetes.manifests import USER, check_name
 from openenv.core.providers.resources import Resources
+from openenv.core.variables import Option
 from openenv.core.wire.names import TOKEN_VARIABLE
 
 PRE_STOP_S = 5
 """Seconds before a pod gets the signal to end, in which load balancers stop sending it new connections."""
 CLOSE_S = 11
 """Seconds that a server takes to end once it has drained, at most."""
-_SET_BY_OPTIONS = {"PORT", "HOME", "MAX_CONCURRENT_ENVS", "OPENENV_DRAIN_S", TOKEN_VARIABLE, "OPENENV_JOURNAL"}
+TOKENS_VARIABLE = "OPENENV_TOKENS"
+_SET_BY_OPTIONS = {
+    "PORT",
+    "HOME",
+    "MAX_CONCURRENT_ENVS",
+    "OPENENV_DRAIN_S",
+    TOKEN_VARIABLE,
+    TOKENS_VARIABLE,
+    "OPENENV_JOURNAL",
+}
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FULL = 0.7
-"""How much of a server's places may be taken, on average, before another one is added: it takes its time to start."""
+"""Share of a server's slots in use, on average, above which another server is added: it takes its time to start."""
 
 
 class Autoscaler(StrEnum):
-    """What adds and removes servers."""
+    """Controllers that add and remove servers."""
 
     NONE = "none"
     PROMETHEUS_ADAPTER = "prometheus-adapter"
@@ -30,7 +44,7 @@ class Autoscaler(StrEnum):
 
 
 class Affinity(StrEnum):
-    """Which of several servers a client's connection goes to."""
+    """Choices of the server that a client's connection goes to."""
 
     CLIENT_IP = "client-ip"
     """The one that all connections of the client's address go to."""
@@ -39,37 +53,42 @@ class Affinity(StrEnum):
 
 
 class Egress(StrEnum):
-    """What environments may connect to."""
+    """Networks that environments may connect to."""
 
     NONE = "none"
     """Nothing, but for the journal's database."""
     ALL = "all"
 
 
+# Headings of the options of `openenv deploy`.
+_SERVERS, _NETWORK = Option(heading="Servers"), Option(heading="Network")
+
+
 @dataclass(frozen=True)
 class DeploymentSettings:
-    """What a deployment is to be like.
+    """Settings of a deployment.
 
     Attributes:
-        name: Name of its objects.
-        image: Image of the server.
-        namespace: Where it is to run.
-        replicas: Servers, at least.
-        max_replicas: Servers at most, where something adds and removes them.
-        autoscaler: What does.
-        prometheus_url: Address of Prometheus, for KEDA.
-        monitoring_namespace: Where Prometheus runs, which is let in where there is an autoscaler.
-        max_sessions: Sessions that a server may hold at once; the environment's own default if ``None``.
+        name: Name of the objects; default: the environment's.
+        image: Image of the server, under a name by which the cluster can pull it.
+        namespace: Namespace to deploy to.
+        replicas: Servers; with an autoscaler, at least.
+        max_replicas: Servers at most, with an autoscaler; default: 4 times the servers at least.
+        autoscaler: What adds and removes servers as sessions come and go.
+        prometheus_url: Address of Prometheus, seen from the cluster, for the autoscaler KEDA.
+        monitoring_namespace: Namespace of Prometheus, which is let in where there is an autoscaler.
+        max_sessions: Sessions that a server holds at once; default: the environment's.
         resources: What a server may take.
-        env_vars: Environment variables that are no secrets.
-        secret_env: Environment variables whose values the Secret has, under their names.
+        env_vars: Environment variable that is no secret.
+        secret_env: Environment variable whose value the Secret has, under its name.
         drain_s: Seconds for episodes to end before a server does.
-        journal: Whether servers share a journal, whose address is in the Secret.
-        affinity: Which server a connection goes to.
+        journal: Share a journal in PostgreSQL, whose address the Secret has: sessions go on.
+        affinity: Which of the servers a client's connection goes to.
         egress: What environments may connect to.
-        allowed_namespaces: Further namespaces whose pods may connect to the servers.
-        secret: Name of the Secret with the token; the deployment's own if ``None``.
+        allowed_namespaces: Further namespace whose pods may connect to the servers.
+        secret: Name of the Secret with the token; default: that of the objects.
         token: The token, where the Secret is to be written too.
+        tokens: File with named tokens, for a Secret that servers read again; default: none.
         user: Number of the user that servers run as.
         read_only_root: Whether the image's files can't be written.
 
@@ -77,38 +96,48 @@ class DeploymentSettings:
         ConfigurationError: Something of it makes no sense.
     """
 
-    name: str
-    image: str
-    namespace: str = "default"
-    replicas: int = 1
-    max_replicas: int | None = None
-    autoscaler: Autoscaler = Autoscaler.NONE
-    prometheus_url: str = "http://prometheus-operated.monitoring.svc:9090"
-    monitoring_namespace: str = "monitoring"
-    max_sessions: int | None = None
+    name: Annotated[str, Option()]
+    image: Annotated[str, Option()]
+    namespace: Annotated[str, Option()] = "default"
+    replicas: Annotated[int, Field(ge=1), _SERVERS] = 1
+    max_replicas: Annotated[int | None, Field(ge=1), _SERVERS] = None
+    autoscaler: Annotated[Autoscaler, Option(("--autoscale",), heading="Servers")] = Autoscaler.NONE
+    prometheus_url: Annotated[str, Option(metavar="URL", heading="Servers")] = (
+        "http://prometheus-operated.monitoring.svc:9090"
+    )
+    monitoring_namespace: Annotated[str, Option(metavar="NAMESPACE", heading="Servers")] = "monitoring"
+    max_sessions: Annotated[int | None, Field(ge=1), _SERVERS] = None
     resources: Resources = field(default_factory=lambda: Resources(cpus=1, memory="1g"))
-    env_vars: Mapping[str, str] = field(default_factory=dict)
-    secret_env: tuple[str, ...] = ()
-    drain_s: int = 60
-    journal: bool = False
-    affinity: Affinity = Affinity.CLIENT_IP
-    egress: Egress = Egress.NONE
-    allowed_namespaces: tuple[str, ...] = ()
-    secret: str | None = None
+    env_vars: Annotated[
+        Mapping[str, str], Option(("--env-var", "-e"), metavar="NAME=VALUE", heading="Variables and secrets")
+    ] = field(default_factory=dict)
+    secret_env: Annotated[tuple[str, ...], Option(metavar="NAME", heading="Variables and secrets")] = ()
+    drain_s: Annotated[int, Field(ge=0), _SERVERS] = 60
+    journal: Annotated[bool, _SERVERS] = False
+    affinity: Annotated[Affinity, _NETWORK] = Affinity.CLIENT_IP
+    egress: Annotated[Egress, _NETWORK] = Egress.NONE
+    allowed_namespaces: Annotated[
+        tuple[str, ...], Option(("--allow-namespace",), metavar="NAMESPACE", heading="Network")
+    ] = ()
+    secret: Annotated[str | None, Option(heading="Variables and secrets")] = None
     token: str | None = field(default=None, repr=False)
-    user: int = USER
+    tokens: Annotated[str | None, Option(metavar="FILE", heading="Variables and secrets")] = None
+    user: Annotated[int, Field(ge=1), Option(heading="Containers")] = USER
     read_only_root: bool = True
 
     def __post_init__(self) -> None:
         check_name(self.name, "name")
         check_name(self.namespace, "namespace")
-        check_name(self.secret_name, "name of a Secret")
+        for secret in (self.secret_name, self.tokens_secret_name):
+            check_name(secret, "name of a Secret")
         for namespace in (*self.allowed_namespaces, self.monitoring_namespace):
             check_name(namespace, "namespace")
         if not self.image.strip():
             raise ConfigurationError("Expected the name of an image, got none.")
         if self.user == 0:
             raise ConfigurationError("Expected the number of a user other than root, got 0; 1000 is the default.")
+        if self.tokens is not None:
+            TokenFile(self.tokens)
         self._check_variables()
         self._check_replicas()
 
@@ -145,6 +174,11 @@ class DeploymentSettings:
     def selector(self) -> dict[str, str]:
         """Labels by which its pods are found."""
         return {"app.kubernetes.io/name": self.name, "app.kubernetes.io/instance": self.name}
+
+    @property
+    def tokens_secret_name(self) -> str:
+        """Name of the Secret with the file of named tokens."""
+        return f"{self.secret_name}-tokens" if self.tokens is not None else self.secret_name
 
     @property
     def secret_name(self) -> str:

@@ -1,14 +1,15 @@
-"""What is to be typed once a deployment is written."""
+"""Commands to type once a deployment is written."""
 
 import shlex
 from pathlib import Path
 
 from openenv.deploy.files import ADAPTER_VALUES, CHART, MANIFESTS
+from openenv.deploy.manifests import TOKENS_KEY
 from openenv.deploy.settings import Autoscaler, DeploymentSettings
 
 
 def next_steps(settings: DeploymentSettings, folder: Path, *, as_chart: bool = False) -> str:
-    """Say how a deployment that was written gets into a cluster, and how to reach it then.
+    """Return the commands that bring a deployment into a cluster, and how to reach it then.
 
     Args:
         settings: Of the deployment.
@@ -17,6 +18,7 @@ def next_steps(settings: DeploymentSettings, folder: Path, *, as_chart: bool = F
     """
     steps = [
         ("Make its Secret, once", [] if settings.token else _make_secret(settings)),
+        ("Make the Secret of the named tokens, and again when they change", _make_tokens_secret(settings)),
         ("Deploy it", _deploy(settings, folder, as_chart)),
         ("Use it from this machine", _use(settings)),
     ]
@@ -31,6 +33,16 @@ def _make_secret(settings: DeploymentSettings) -> list[str]:
         values.append('--from-literal=journal="postgresql://USER:PASSWORD@HOST/DATABASE"')
     first = f"kubectl create secret generic {settings.secret_name} --namespace {settings.namespace} \\"
     return [first, *(f"  {value} \\" for value in values[:-1]), f"  {values[-1]}"]
+
+
+def _make_tokens_secret(settings: DeploymentSettings) -> list[str]:
+    if settings.tokens is None:
+        return []
+    return [
+        f"kubectl create secret generic {settings.tokens_secret_name} --namespace {settings.namespace} \\",
+        f"  --from-file={TOKENS_KEY}={shlex.quote(settings.tokens)} \\",
+        "  --dry-run=client --output yaml | kubectl apply --filename -",
+    ]
 
 
 def _deploy(settings: DeploymentSettings, folder: Path, as_chart: bool) -> list[str]:

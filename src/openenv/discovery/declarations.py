@@ -1,4 +1,4 @@
-"""What an environment's files declare: openenv.yaml, pyproject.toml, README.md and discovery.json."""
+"""Declarations in an environment's files: openenv.yaml, pyproject.toml, README.md and discovery.json."""
 
 import re
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What is wrong with a catalog, or with what an environment declares for it."""
+"""Errors of catalogs, and of the files of environments that declare their entries."""
 
 from openenv.core.exceptions import ConfigurationError
 

@@ -19,7 +19,7 @@ PROFILE_VERSION: Literal["0.1-draft"] = "0.1-draft"
 ENVIRONMENT_MEDIA_TYPE: Literal["application/vnd.openenv.environment-card+json"] = (
     "application/vnd.openenv.environment-card+json"
 )
-"""What an entry's data is."""
+"""Media type of an entry's data."""
 
 SIMULATION_CONTROLS = frozenset({"reset", "step", "state", "get_state"})
 """Names that no tool of an agent has."""
@@ -99,7 +99,7 @@ class CatalogModel(BaseModel):
 
 
 class Owner(CatalogModel):
-    """Whose repository it is, as its address says."""
+    """Owner of the repository, by its address."""
 
     authority: Text
     id: Text
@@ -127,7 +127,7 @@ class EnvironmentSource(RepositorySource):
 
 
 class GitArtifact(CatalogModel):
-    """What can be fetched: the folder, at that commit."""
+    """Folder that can be fetched, at that commit."""
 
     kind: Literal["git"]
     uri: Text
@@ -155,7 +155,7 @@ Interface = Annotated[OrchestrationInterface | AgentToolsInterface, Field(discri
 
 
 class EnvironmentCard(CatalogModel):
-    """What an environment's files declare at one commit."""
+    """Declarations of an environment's files at one commit."""
 
     schema_version: Literal["0.1-draft"]
     name: Text
@@ -216,7 +216,7 @@ class DiscoveryEntry(CatalogModel):
 
     @property
     def text(self) -> str:
-        """What a search looks at."""
+        """Text that a search reads."""
         described = [self.display_name, self.data.description, *self.tags, *self.capabilities]
         return " ".join([*described, *self.representative_queries])
 
@@ -262,7 +262,7 @@ class Inventory(CatalogModel):
 
 
 class CatalogIssue(CatalogModel):
-    """What is wrong with an environment: an error keeps it out of the catalog, a warning does not."""
+    """Fault of an environment: an error keeps it out of the catalog, a warning does not."""
 
     path: RelativePath
     code: Text
@@ -337,7 +337,7 @@ class SupersededEntry(CatalogModel):
 
 
 class CatalogChanges(CatalogModel):
-    """How a catalog differs from an earlier one of the same repository.
+    """Differences of a catalog from an earlier catalog of the same repository.
 
     Attributes:
         added: Entries of folders that are new.

@@ -57,7 +57,7 @@ class Repository:
         self.environments = self._find_environments()
 
     def __contains__(self, path: str) -> bool:
-        """Whether the commit has a file."""
+        """Return whether the commit has a file."""
         return path in self._files
 
     def read(self, path: str) -> str | None:

@@ -1,4 +1,4 @@
-"""What this machine can do for environments, and what brings what it can't: ``openenv doctor``.
+"""Abilities of this machine for environments, and commands that add what is missing: ``openenv doctor``.
 
 A *probe* is a function that tries one thing and returns a ``Finding`` (``finding.py``). They are in ``machine.py``
 (room, ports, files), ``programs.py`` (what has to be installed beside Python), ``confinement.py`` (the sandbox and the

@@ -1,11 +1,11 @@
-"""What a probe has found."""
+"""Findings of probes."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Status(StrEnum):
-    """How it stands with one thing."""
+    """States of what a probe looks at."""
 
     READY = "ready"
     MISSING = "missing"
@@ -15,7 +15,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """How it stands with one thing.
+    """Finding of a probe.
 
     Attributes:
         name: What it is called, as in ``docker``.

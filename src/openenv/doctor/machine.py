@@ -30,7 +30,7 @@ def memory() -> Finding:
 
 
 def disk() -> Finding:
-    """Look how much room there is for temporary files."""
+    """Look how much space there is for temporary files."""
     folder = tempfile.gettempdir()
     free = shutil.disk_usage(folder).free
     status = Status.READY if free >= _LEAST_DISK else Status.UNSURE
@@ -67,10 +67,10 @@ def port() -> Finding:
 def journal() -> Finding:
     """Look whether a journal could be written: where ``OPENENV_JOURNAL`` says, or else here."""
     used_for = "sessions that survive their server"
-    place = os.environ.get("OPENENV_JOURNAL") or "journal"
-    if is_address(place):
+    location = os.environ.get("OPENENV_JOURNAL") or "journal"
+    if is_address(location):
         return Finding("journal", Status.READY, "in a database, which a server checks when it starts", used_for)
-    folder = Path(place).absolute().parent
+    folder = Path(location).absolute().parent
     try:
         with tempfile.TemporaryFile(dir=folder):
             return Finding("journal", Status.READY, f"{folder} can be written", used_for)

@@ -1,4 +1,4 @@
-"""What an environment needs of the machine that serves it."""
+"""Needs of an environment of the machine that serves it."""
 
 from functools import partial
 from pathlib import Path
@@ -53,6 +53,6 @@ def _name_of(line: str) -> str:
 
 
 def _imports(folder: Path, module: str) -> bool:
-    """Whether a file of the environment, its tests aside, names a module."""
+    """Return whether a file of the environment, its tests aside, names a module."""
     files = [file for file in folder.rglob("*.py") if "tests" not in file.relative_to(folder).parts]
     return any(module in read_text(file) for file in files if file.is_file())

@@ -1,16 +1,16 @@
 """Probes of Python's packages: OpenEnv's extras, and what an environment requires."""
 
-from collections.abc import Iterable, Iterator
-from importlib.metadata import Distribution, PackageNotFoundError, distribution, requires, version
+from collections.abc import Iterable
+from importlib.metadata import Distribution, PackageNotFoundError, distribution, version
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from openenv._extras import DISTRIBUTION, install_command, requirements_of
 from openenv._mixture import MESSAGE, is_mixed
 from openenv._version import PACKAGE_FOLDER, __version__
 from openenv.doctor.finding import Finding, Status
 
-DISTRIBUTION = "openenv-core"
 OTHER_NAME = "openenv"
 """The distribution without code that requires ours; the public package has the same name."""
 _USED_FOR_OTHER_NAME = "packages that were written for the public OpenEnv"
@@ -64,22 +64,22 @@ def _requires_ours(other: Distribution) -> bool:
 
 def extras() -> list[str]:
     """Return the names of OpenEnv's extras, without those that bring nothing."""
-    return sorted({name for _, name in _with_extras()})
+    return sorted(_USED_FOR)
 
 
 def extra(name: str) -> Finding:
     """Look whether what an extra brings is installed."""
-    wanted = [requirement for requirement, of in _with_extras() if of == name]
+    wanted = requirements_of(name)
     absent = missing(wanted)
-    used_for = _USED_FOR.get(name, "")
+    used_for = _USED_FOR[name]
     if absent:
-        return Finding(f"extra {name}", Status.MISSING, absent, used_for, f'pip install "{DISTRIBUTION}[{name}]"')
+        return Finding(f"extra {name}", Status.MISSING, absent, used_for, install_command(name))
     have = ", ".join(f"{requirement.name} {version(requirement.name)}" for requirement in wanted)
     return Finding(f"extra {name}", Status.READY, have, used_for)
 
 
 def missing(requirements: Iterable[Requirement]) -> str:
-    """Say which requirements are not met; nothing where all are."""
+    """Describe the requirements that are not met; nothing where all are."""
     return "; ".join(fault for requirement in requirements if (fault := _missing(requirement)))
 
 
@@ -93,13 +93,3 @@ def _missing(requirement: Requirement) -> str:
     if requirement.specifier.contains(installed, prereleases=True):
         return ""
     return f"{requirement.name} is {installed}, expected {requirement.specifier}"
-
-
-def _with_extras() -> Iterator[tuple[Requirement, str]]:
-    """What the extras require, each with the extra's name."""
-    for line in requires(DISTRIBUTION) or ():
-        requirement = Requirement(line)
-        marker, requirement.marker = requirement.marker, None
-        if marker is None or marker.evaluate({"extra": ""}):  # required without any extra
-            continue
-        yield from ((requirement, name) for name in _USED_FOR if marker.evaluate({"extra": name}))

@@ -78,7 +78,7 @@ def output_of(*command: str) -> "subprocess.CompletedProcess[str]":
 
 
 def _torch() -> str:
-    """Say which PyTorch is installed, without the seconds that importing it takes."""
+    """Return which PyTorch is installed, without the seconds that importing it takes."""
     try:
         installed = version("torch")
     except PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""How many replicas a fleet should have, by the sessions that it holds."""
+"""Number of replicas that a fleet should have, by the sessions that it holds."""
 
 import math
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ class Autoscaling:
     Attributes:
         min_replicas: The fewest.
         max_replicas: The most.
-        free_share: Part of all places that is to be free. Where less is, replicas are added.
+        free_share: Part of all slots that is to be free. Where less is, replicas are added.
         calm_s: Seconds for which there must have been one replica too many before it is taken away.
 
     Raises:
@@ -43,10 +43,10 @@ class Autoscaling:
         return max(self.min_replicas, min(replicas, self.max_replicas))
 
     def needed(self, sessions: int, capacity: int) -> int:
-        """Say how many replicas keep the share of places free that is to be free.
+        """Return how many replicas keep the share of slots free that is to be free.
 
         Args:
-            sessions: Sessions that there are, and those that found no place.
+            sessions: Sessions that there are, and those that found no slot.
             capacity: Places of one replica.
 
         Example:
@@ -56,7 +56,7 @@ class Autoscaling:
         return self.within(math.ceil(sessions / (capacity * (1 - self.free_share))))
 
     def has_one_too_many(self, replicas: int, sessions: int, capacity: int) -> bool:
-        """Say whether one fewer would do, with half as much again left free, so that it is not soon missed.
+        """Return whether one fewer would do, with half as much again left free, so that it is not soon missed.
 
         Args:
             replicas: How many there are.

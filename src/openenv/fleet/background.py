@@ -27,14 +27,7 @@ class BackgroundTasks:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Start work that ends by itself; an exception in it is logged.
-
-        Args:
-            work: The coroutine.
-
-        Returns:
-            Its task.
-        """
+        """Start work that ends by itself; an exception in it is logged."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
@@ -46,9 +39,6 @@ class BackgroundTasks:
         Args:
             name: What the work is, for the log.
             work: Makes the coroutine; once that returns, the work is done.
-
-        Returns:
-            The task of all attempts.
         """
         return self.run(_until_done(name, work))
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from openenv._extras import install_command
 from openenv.core.env_server.access.policy import new_token
 from openenv.core.exceptions import ConfigurationError, ProviderError
 
@@ -69,8 +70,8 @@ class Cluster:
         """Machines that it has now."""
         return sum(bool(node["Alive"]) for node in import_ray().nodes())
 
-    def room(self) -> str:
-        """Say what it has and what is left of that, for an error."""
+    def free_resources(self) -> str:
+        """Describe what it has and what is left of that, for an error."""
         ray = import_ray()
         has, left = ray.cluster_resources(), ray.available_resources()
         return (
@@ -121,7 +122,7 @@ def _imported() -> ModuleType:
     try:
         return import_module("ray")
     except ModuleNotFoundError as error:
-        raise ConfigurationError(f'A fleet needs Ray ({error}): pip install "openenv-core[ray]"') from error
+        raise ConfigurationError(f"A fleet needs Ray ({error}): {install_command('ray')}") from error
 
 
 def _set_back(variables: Mapping[str, str | None]) -> None:

@@ -113,7 +113,7 @@ class Fleet:
 
     @property
     def address(self) -> str:
-        """Where clients find it, as ``http://host:port``.
+        """Address for clients, as ``http://host:port``.
 
         Raises:
             ConfigurationError: It was not started, or was closed.
@@ -135,12 +135,12 @@ class Fleet:
 
     @property
     def name(self) -> str:
-        """What the environment is called."""
+        """Name of the environment."""
         return name_of(self._environment)
 
     @property
     def token(self) -> str | None:
-        """What clients show: those that do not come over loopback, with ``auth="always"`` all; ``None`` for nothing."""
+        """Token that clients show: those not on loopback, with ``auth="always"`` all; ``None`` for nothing."""
         return self._access.token if self._access.requires_token else None
 
     @property
@@ -166,7 +166,7 @@ class Fleet:
             from openenv.fleet.running import RunningFleet  # it needs a Ray that was started
 
             self._thread = _LoopThread()
-            self._running = RunningFleet(plan, self._cluster.room)
+            self._running = RunningFleet(plan, self._cluster.free_resources)
             self._thread.run(self._running.start(self._replicas, self._listener))
         except BaseException:
             self.close()

@@ -1,4 +1,4 @@
-"""Which server of a fleet gets the next sessions, and how many of them."""
+"""Choice of the server of a fleet that gets the next sessions, and of their number."""
 
 from collections.abc import Sequence
 from math import floor
@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 
 class Load(NamedTuple):
-    """How full a server is.
+    """Load of a server.
 
     Attributes:
-        taken: Places that are taken, or granted to clients that are on their way.
+        taken: Slots that are in use, or granted to clients that are on their way.
         capacity: Places that there are.
     """
 
@@ -23,12 +23,12 @@ class Load(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Which part of the places is taken."""
+        """Part of the slots that is in use."""
         return self.taken / self.capacity if self.capacity else 1.0
 
 
 def least_loaded(loads: Sequence[Load]) -> int:
-    """Return the position of the server that is least full; of several, that with the most places left.
+    """Return the position of the server that is least full; of several, that with the most slots left.
 
     Args:
         loads: How full each server is; at least one.
@@ -41,7 +41,7 @@ def least_loaded(loads: Sequence[Load]) -> int:
 
 
 def granted(loads: Sequence[Load], chosen: int, wanted: int) -> int:
-    """Say how many of a client's sessions to open at the server that is least full.
+    """Return how many of a client's sessions to open at the server that is least full.
 
     As many as bring it to where all servers would stand if the sessions were spread evenly over them, like water that
     is poured into vessels which are joined at the bottom.
@@ -52,7 +52,7 @@ def granted(loads: Sequence[Load], chosen: int, wanted: int) -> int:
         wanted: Sessions that the client would open.
 
     Returns:
-        A number from 1 to ``wanted``; 0 where the server has no place left.
+        A number from 1 to ``wanted``; 0 where the server has no slot left.
 
     Example:
         >>> granted([Load(400, 512), Load(100, 512), Load(100, 512), Load(100, 512)], 1, 1200)

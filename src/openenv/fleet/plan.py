@@ -1,4 +1,4 @@
-"""What the servers of a fleet are to be: described here, made in processes of Ray's."""
+"""Settings of the servers of a fleet: described here, made in processes of Ray's."""
 
 import os
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from openenv.core.exceptions import ConfigurationError
 from openenv.core.providers.resources import Resources
 
 FOUND = (EnvironmentPackage, AdaptedEnvironment)
-"""What ``find_target`` finds by a name."""
+"""Environments that ``find_target`` finds by a name."""
 
 SESSIONS_VARIABLE = SETTINGS["max_sessions"].variable
 # Variables of the program that starts a fleet which its servers get too.
@@ -30,7 +30,7 @@ _HANDED_ON = "OPENENV_"
 
 @dataclass(frozen=True)
 class ServerPlan:
-    """What a server of a fleet is to be.
+    """Settings of a server of a fleet.
 
     Attributes:
         environment: Name or folder of an environment, ``PREFIX:ID``, what ``find_target`` finds by such, or what makes
@@ -70,7 +70,7 @@ class ServerPlan:
 
 
 def name_of(environment: Any) -> str:
-    """Say what an environment is called, given as a plan has it."""
+    """Return the name of an environment of these settings."""
     if isinstance(environment, str):
         return Path(environment).name
     return environment.name if isinstance(environment, FOUND) else EnvironmentFactory(environment).name
@@ -98,12 +98,7 @@ def environment_of(given: Any) -> Any:
 
 
 def server_variables(settings: ServerSettings, max_sessions: int | None) -> dict[str, str]:
-    """Return the environment variables in which the servers of a fleet get their settings.
-
-    Args:
-        settings: The settings.
-        max_sessions: Sessions at once of one server.
-    """
+    """Return the environment variables in which the servers of a fleet get their settings."""
     own = {
         name: value for name, value in os.environ.items() if name.startswith(_HANDED_ON) or name == SESSIONS_VARIABLE
     }

@@ -22,7 +22,7 @@ from openenv.fleet.status import Phase, ReplicaStatus
 
 logger = logging.getLogger(__name__)
 
-# Clients that were sent to a server, and have not taken their places after so long, will not come any more.
+# Clients that were sent to a server, and have no session after so long, will not come any more.
 _ON_THEIR_WAY_S = 8.0
 # How long a server may need for an answer about what goes on, and to end.
 _ANSWER_TIMEOUT_S = 2.0
@@ -45,7 +45,7 @@ class Replica:
         load: How full it was at its last report.
         asked_at: When the question for it was put, by the monotonic clock.
         started: Where it serves; ``None`` before.
-        heir: The replica that takes its place, to which its clients are sent.
+        successor: The replica that replaces it, to which its clients are sent.
     """
 
     def __init__(self, plan: ServerPlan, number: int) -> None:
@@ -55,7 +55,7 @@ class Replica:
         self.load = Load(0, 0)
         self.asked_at = 0.0
         self.started: Started | None = None
-        self.heir: Replica | None = None
+        self.successor: Replica | None = None
         self._actor: Any = None
         # Not the process's number, which another process may have by the time of the kill.
         self._process: int | None = None
@@ -63,16 +63,16 @@ class Replica:
         self._opened = 0
 
     def __str__(self) -> str:
-        place = "" if self.started is None else f" (process {self.started.pid} at {self.started.node})"
-        return f"replica {self.number}{place}"
+        location = "" if self.started is None else f" (process {self.started.pid} at {self.started.node})"
+        return f"replica {self.number}{location}"
 
     @property
     def expected_load(self) -> Load:
-        """How full it is once all have come that were sent to it."""
+        """Load once all clients have come that were sent to it."""
         return Load(self.load.taken + sum(count for _, count in self._granted), self.load.capacity)
 
     def grant(self, count: int) -> None:
-        """Note that clients are on their way, for so many places."""
+        """Note that clients are on their way, for so many slots."""
         self._granted.append((time.monotonic(), count))
 
     def status(self) -> ReplicaStatus:
@@ -89,13 +89,10 @@ class Replica:
         )
 
     async def start(self, timeout_s: float) -> None:
-        """Have Ray find a place for it and start it there.
-
-        Args:
-            timeout_s: Seconds that this may take.
+        """Have Ray choose a machine for it and start it there.
 
         Raises:
-            ProviderError: There is no place, or it could not start.
+            ProviderError: No machine has what it needs, or it could not start.
         """
         try:
             async with asyncio.timeout(timeout_s):
@@ -114,7 +111,7 @@ class Replica:
         self.phase = Phase.SERVING
 
     async def look(self, timeout_s: float) -> bool:
-        """Ask how full it is; return ``False`` where its server has ended.
+        """Request its load; return ``False`` where its server has ended.
 
         Raises:
             RayError: Its process has ended.
@@ -154,7 +151,7 @@ class Replica:
             with suppress(TimeoutError, RayError):
                 async with asyncio.timeout(_END_TIMEOUT_S):
                     await self._actor.end.remote()
-                    self.let_go()
+                    self.release()
         self.kill()
 
     def kill(self) -> None:
@@ -165,9 +162,9 @@ class Replica:
         if self._process is not None:
             with suppress(ProcessLookupError, PermissionError):  # it has ended, or is left to Ray, whose process it is
                 signal.pidfd_send_signal(self._process, signal.SIGKILL)  # Ray would first wait for a process that hangs
-        self.let_go()
+        self.release()
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Have Ray end the process, whose server has ended."""
         if ray.is_initialized():  # else its processes have ended, and to ask it would start another one
             ray.kill(self._actor)

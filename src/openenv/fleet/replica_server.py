@@ -48,7 +48,7 @@ class Started(NamedTuple):
 
 
 class Occupancy(NamedTuple):
-    """What a server tells of its places.
+    """Load of a server: its slots.
 
     Attributes:
         load: How full it is.
@@ -99,7 +99,7 @@ class ReplicaServer:
         return Started(host, port, os.getpid(), node, sessions.limits.max_sessions)
 
     def occupancy(self) -> Occupancy | None:
-        """Say how full it is; ``None`` once it has ended. The serving thread answers: it must not hang."""
+        """Return how full it is; ``None`` once it has ended. The serving thread answers: it must not hang."""
         return self._ask(self._server.occupancy())
 
     def answer(self, question: Report) -> Report | None:
@@ -170,7 +170,7 @@ class _ThreadServer(DrainingServer):
         await super().shutdown(sockets)
 
     async def occupancy(self) -> Occupancy:
-        """Say how full the server is."""
+        """Return how full the server is."""
         capacity = self._places.capacity_status()
         opened = self._places.metrics.opened.total()
         return Occupancy(Load(capacity.active_sessions, capacity.max_sessions), opened)

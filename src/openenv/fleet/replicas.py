@@ -24,21 +24,21 @@ from openenv.fleet.status import Phase
 logger = logging.getLogger(__name__)
 
 _LOOK_EVERY_S = 0.5
-# A replica that takes another's place may fail to start; then it is tried again, each time a little later.
+# A replica that replaces another may fail to start; then it is tried again, each time a little later.
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 15.0
-# Replicas that have ended and are remembered for their heirs.
+# Replicas that have ended and are remembered for their successors.
 _MOST_REMEMBERED = 10_000
 _NUMBER = re.compile(r"[1-9]\d{0,8}", re.ASCII)
 _TAKES_CLIENTS_BACK = (Phase.SERVING, Phase.RETIRING, Phase.DRAINING)
 
 
 class Placed(NamedTuple):
-    """Where a client is sent.
+    """Server that a client is sent to.
 
     Attributes:
         replica: The server.
-        sessions: How many sessions to open there; 0 where no server has a place, or none is wanted.
+        sessions: How many sessions to open there; 0 where no server has a slot, or none is wanted.
     """
 
     replica: Replica
@@ -52,21 +52,23 @@ class Replicas:
         plan: What they are to be.
         start_timeout_s: Seconds that a server may need until it is ready.
         hang_s: Seconds without an answer after which a server counts as one that hangs, and is replaced.
-        room: Says what Ray has left, for errors.
+        free_resources: Describes what Ray has left, for errors.
 
     Attributes:
         plan: What those are to be that are started from now on.
-        refused: Sessions that found no place since this was last set to 0.
+        refused: Sessions that found no slot since this was last set to 0.
         replaced: How many servers were replaced because they had died or hung.
     """
 
-    def __init__(self, plan: ServerPlan, *, start_timeout_s: float, hang_s: float, room: Callable[[], str]) -> None:
+    def __init__(
+        self, plan: ServerPlan, *, start_timeout_s: float, hang_s: float, free_resources: Callable[[], str]
+    ) -> None:
         self.plan = plan
         self.refused = 0
         self.replaced = 0
         self._start_timeout_s = start_timeout_s
         self._hang_s = hang_s
-        self._room = room
+        self._free_resources = free_resources
         self._numbers = count(1)
         self._replicas: dict[int, Replica] = {}
         self._ended: OrderedDict[int, Replica] = OrderedDict()
@@ -85,14 +87,14 @@ class Replicas:
 
     @property
     def count(self) -> int:
-        """How many take new sessions, or will once they have replaced one that has died."""
+        """Number of replicas that accept new sessions, or will once they have replaced one that has died."""
         return len(self.those(Phase.SERVING)) + len(self._replacements)
 
     async def start(self) -> Replica:
         """Start one.
 
         Raises:
-            ProviderError: Ray has no place for it, or it could not start.
+            ProviderError: No machine has what it needs, or it could not start.
         """
         replica = self._new()
         await self._start(replica)
@@ -115,7 +117,7 @@ class Replicas:
         while replica.number in self._replicas and replica.phase is Phase.DRAINING:
             await self._change(_LOOK_EVERY_S)
 
-    def bring_back(self, most: int) -> int:
+    def keep_serving(self, most: int) -> int:
         """Have some serve on that were to go once they hold no session; return how many."""
         back = [replica for replica in self.those(Phase.RETIRING) if replica.plan is self.plan][:most]
         for replica in back:
@@ -123,11 +125,11 @@ class Replicas:
         return len(back)
 
     async def stop_replacing(self, most: int) -> int:
-        """Give some up that are about to take the place of ones that have died; return how many."""
+        """Give some up that are about to replace others that have died; return how many."""
         stopped = {replica: self._replacements.pop(replica) for replica in list(self._replacements)[:most]}
         for replica, task in stopped.items():
             task.cancel()
-            replica.heir = None
+            replica.successor = None
         await asyncio.gather(*stopped.values(), return_exceptions=True)
         return len(stopped)
 
@@ -142,7 +144,7 @@ class Replicas:
 
         Args:
             wanted: For how many sessions it connects; 0 for a client that opens none, which any server answers.
-            holder: Number of the replica that held the sessions which it takes up; ``None`` for new ones.
+            holder: Number of the replica that held the sessions that go on; ``None`` for new ones.
             patience_s: Seconds to wait for a server that is being started.
         """
         came_at = time.monotonic()
@@ -161,7 +163,7 @@ class Replicas:
         return {str(replica.number): answer for replica, answer in zip(replicas, answers, strict=True)}
 
     async def drain(self) -> None:
-        """Let all episodes that are under way end; no further replica takes the place of any."""
+        """Let all episodes that are under way end; no further replica replaces any."""
         self._closing = True
         await asyncio.gather(*(self.retire(replica, at_once=True) for replica in self))
         while self.those(Phase.RETIRING, Phase.DRAINING):
@@ -170,13 +172,13 @@ class Replicas:
     async def close(self) -> None:
         """End all of them."""
         self._closing = True
-        self._tell_changed()
+        self._notify_changed()
         await self._tasks.close()
         await asyncio.gather(*(replica.end() for replica in self))
         self._replicas.clear()
 
     def _known_place(self, wanted: int, holder: int | None, came_at: float) -> Placed | None:
-        """Choose a server, but not one without a place as long as there may be one: what is known is a moment old."""
+        """Choose a server, but not one without a slot as long as there may be one: what is known is a moment old."""
         placed = self._place(wanted, holder)
         if placed is None or placed.sessions > 0 or holder is not None or wanted == 0:
             return placed
@@ -184,7 +186,7 @@ class Replicas:
         return placed if is_full else None
 
     def _place(self, wanted: int, holder: int | None) -> Placed | None:
-        back = None if holder is None else self._heir(holder)
+        back = None if holder is None else self._successor(holder)
         if back is not None and back.phase is not Phase.ENDED:
             return Placed(back, 0) if back.phase in _TAKES_CLIENTS_BACK else None
         serving = self.those(Phase.SERVING)
@@ -200,11 +202,11 @@ class Replicas:
             serving[chosen].grant(sessions)
         return Placed(serving[chosen], sessions)
 
-    def _heir(self, number: int) -> Replica | None:
+    def _successor(self, number: int) -> Replica | None:
         """Return the replica of a number, or what has taken its place; ``None`` where it is not known."""
         replica = self._replicas.get(number) or self._ended.get(number)
-        while replica is not None and replica.phase is Phase.ENDED and replica.heir is not None:
-            replica = replica.heir
+        while replica is not None and replica.phase is Phase.ENDED and replica.successor is not None:
+            replica = replica.successor
         return replica
 
     async def _start(self, replica: Replica) -> None:
@@ -218,11 +220,12 @@ class Replicas:
             self._forget(replica)
             if isinstance(error.__cause__, TimeoutError):
                 raise ProviderError(
-                    f"{error} Ray may have no room for it: {self._room()}. Ask for fewer replicas, or less for each."
+                    f"{error} Ray may have no room for it: {self._free_resources()}. Ask for fewer replicas, or less "
+                    "for each."
                 ) from error
             raise
         self._tasks.run_lasting(f"the watch over {replica}", partial(self._watch, replica))
-        self._tell_changed()
+        self._notify_changed()
 
     async def _watch(self, replica: Replica) -> None:
         """Look after one until it has ended, and replace it if it was not to end."""
@@ -230,17 +233,17 @@ class Replicas:
             return
         try:
             while await replica.look(self._hang_s):
-                self._tell_changed()
+                self._notify_changed()
                 await asyncio.sleep(_LOOK_EVERY_S)
             how = "has ended"
-            replica.let_go()
+            replica.release()
         except RayError:
             how = "has died"
         except TimeoutError:
             how = f"has not answered for {self._hang_s:g} s"
         was_to_end = replica.phase is not Phase.SERVING or self._closing
         if not was_to_end:
-            replica.heir = self._new()
+            replica.successor = self._new()
         try:
             replica.kill()
         finally:
@@ -248,25 +251,25 @@ class Replicas:
             self._replace_if_needed(replica, how, was_to_end)
 
     def _replace_if_needed(self, replica: Replica, how: str, was_to_end: bool) -> None:
-        if replica.heir is not None and not was_to_end:
-            logger.warning("%s %s; replica %d takes its place", replica, how, replica.heir.number)
+        if replica.successor is not None and not was_to_end:
+            logger.warning("%s %s; replica %d takes its place", replica, how, replica.successor.number)
             self.replaced += 1
             self._replacements[replica] = self._tasks.run(self._replace(replica))
 
     async def _replace(self, replica: Replica) -> None:
-        """Start the heir of one that has died; where that does not work, start another one a little later."""
+        """Start the successor of one that has died; where that does not work, start another one a little later."""
         pause_s = _FIRST_PAUSE_S
         try:
-            while not (self._closing or replica.heir is None or await self._started(replica, replica.heir)):
+            while not (self._closing or replica.successor is None or await self._started(replica, replica.successor)):
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-                replica.heir = self._new()
+                replica.successor = self._new()
         finally:
             self._replacements.pop(replica, None)
 
-    async def _started(self, replica: Replica, heir: Replica) -> bool:
+    async def _started(self, replica: Replica, successor: Replica) -> bool:
         try:
-            await self._start(heir)
+            await self._start(successor)
         except (ProviderError, RayError) as error:
             logger.error("%s could not be replaced: %s", replica, error)
             return False
@@ -280,7 +283,7 @@ class Replicas:
         self._ended[replica.number] = replica
         if len(self._ended) > _MOST_REMEMBERED:
             self._ended.popitem(last=False)
-        self._tell_changed()
+        self._notify_changed()
 
     async def _change(self, timeout_s: float) -> None:
         """Wait until something has changed, or some time has passed."""
@@ -291,7 +294,7 @@ class Replicas:
         except TimeoutError:
             return
 
-    def _tell_changed(self) -> None:
+    def _notify_changed(self) -> None:
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 

@@ -34,7 +34,7 @@ _FAILED_PAUSE_S = 15.0
 
 @dataclass(frozen=True)
 class FleetPlan:
-    """What a fleet is to be.
+    """Settings of a fleet.
 
     Attributes:
         server: What its servers are to be.
@@ -64,13 +64,15 @@ class RunningFleet:
 
     Args:
         plan: What it is to be.
-        room: Says what Ray has left, for errors.
+        free_resources: Describes what Ray has left, for errors.
     """
 
-    def __init__(self, plan: FleetPlan, room: Callable[[], str]) -> None:
+    def __init__(self, plan: FleetPlan, free_resources: Callable[[], str]) -> None:
         self._plan = plan
         self._target = 0
-        self._replicas = Replicas(plan.server, start_timeout_s=plan.start_timeout_s, hang_s=plan.hang_s, room=room)
+        self._replicas = Replicas(
+            plan.server, start_timeout_s=plan.start_timeout_s, hang_s=plan.hang_s, free_resources=free_resources
+        )
         token = plan.access.token if plan.access.requires_token else None
         self._forwarding = Forwarding(token, plan.server.tls)
         sockets = SocketForwarding(token, plan.server.tls)
@@ -84,10 +86,6 @@ class RunningFleet:
 
     async def start(self, replicas: int, listener: socket.socket) -> None:
         """Start servers, and take clients once all of them are ready.
-
-        Args:
-            replicas: How many.
-            listener: The socket of the fleet's address.
 
         Raises:
             ProviderError: A server could not be started.
@@ -141,9 +139,6 @@ class RunningFleet:
     async def update(self, server: ServerPlan) -> None:
         """Replace all servers, one after another: first a new one starts, then an old one drains.
 
-        Args:
-            server: What they are to be.
-
         Raises:
             ProviderError: A new server could not be started; the old ones that are left serve on, and what is started
                 from then on is like them.
@@ -179,14 +174,14 @@ class RunningFleet:
                 raise ProviderError(f"{updated} replicas were updated, the others serve on: {error}") from error
             outdated = await self._replicas.outdated()
             if outdated:
-                outdated[0].heir = new
+                outdated[0].successor = new
             # The last old one may have died meanwhile; then it was replaced, and the new one is one too many.
             await self._replicas.retire(outdated[0] if outdated else new, at_once=True)
             updated += 1
 
     async def _add(self, count: int) -> None:
         """Start further servers, all or none."""
-        count -= self._replicas.bring_back(count)
+        count -= self._replicas.keep_serving(count)
         started = await asyncio.gather(*(self._replicas.start() for _ in range(count)), return_exceptions=True)
         failures = [failure for failure in started if isinstance(failure, BaseException)]
         if failures:

@@ -1,4 +1,4 @@
-"""What a fleet says of itself."""
+"""Status of a fleet."""
 
 from enum import StrEnum
 
@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field
 
 
 class Phase(StrEnum):
-    """Where a replica stands, from its start to its end."""
+    """States of a replica, from its start to its end."""
 
     STARTING = "starting"
     SERVING = "serving"

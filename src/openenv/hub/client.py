@@ -183,7 +183,7 @@ def _with_causes(error: BaseException) -> str:
 
 
 def _wait_s(error: HTTPError, delay_s: float, repeatable: bool) -> float | None:
-    """How long to wait before the next request; ``None`` where that is no use, or may do harm."""
+    """Return the seconds before the next request; ``None`` where that is no use, or may do harm."""
     status = _status(error)
     if status == 429:  # of all answers, the one that says for certain that nothing was done
         retry_after_s = _retry_after_s(error)
@@ -220,7 +220,7 @@ def _reason(status: int, error: HTTPError) -> str:
 
 
 def _said(error: HTTPError) -> str:
-    """What the Hub itself said."""
+    """Return the Hub's own message."""
     said = error.server_message if isinstance(error, HfHubHTTPError) else None
     return f". It says: {said.rstrip('.')}" if said else ""
 

@@ -1,4 +1,4 @@
-"""What a push changes in a Dockerfile: the image that it builds on, and whether the server shows a start page."""
+"""Changes of a push to a Dockerfile: the image that it builds on, and whether the server shows a start page."""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ _OURS = re.compile(rf"ENV {WEB_VARIABLE}=(true|false)")
 
 
 class _Instruction(NamedTuple):
-    """Where an instruction begins, and which it is."""
+    """Line of an instruction, and the instruction."""
 
     line: int
     keyword: str

@@ -13,7 +13,7 @@ from openenv.hub.library import LocalEntryNotFoundError
 from openenv.hub.names import RepoName, read_repo_name
 
 _OF_THE_LIBRARY = ".cache"
-"""Where the library keeps its notes on what it has downloaded."""
+"""Folder of the library's records of downloads."""
 
 _OF_GIT = ".git"
 """A folder in which no repository may have a file, at whatever depth: git would act on it."""

@@ -13,7 +13,7 @@ DEFAULT_HARDWARE = "cpu-basic"
 
 @dataclass(frozen=True)
 class Fork:
-    """What is to be made from what.
+    """Repository to make, and its source.
 
     Attributes:
         source: ``OWNER/NAME`` of the Space to start from.

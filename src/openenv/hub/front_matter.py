@@ -9,7 +9,7 @@ from openenv.core.documents import DocumentError, parse_yaml
 from openenv.core.exceptions import ConfigurationError
 
 WEB_PATH = "/web"
-"""Where servers of the public package have a page; ours answers it with its first page."""
+"""Path of the page of servers of the public package; ours answers it with its first page."""
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n((?:.*\n)*?)---[ \t]*(?:\n|\Z)")
 _LOOK = {"emoji": "🎮", "colorFrom": "blue", "colorTo": "green"}
 
@@ -56,7 +56,7 @@ def _read(matter: str) -> dict[str, Any]:
     try:
         keys = parse_yaml(matter)
     except DocumentError as error:
-        raise ConfigurationError(f"README.md: its front matter is not valid YAML; mend this: {error}") from error
+        raise ConfigurationError(f"README.md: its front matter is not valid YAML; correct it: {error}") from error
     if not isinstance(keys, dict):
         raise ConfigurationError("README.md: expected keys and values in its front matter, such as `title: My env`.")
     return keys

@@ -1,4 +1,4 @@
-"""Which files of an environment's folder are no part of its Space."""
+"""Files of an environment's folder that are no part of its Space."""
 
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
@@ -19,11 +19,11 @@ ALWAYS = (
     "/runs",
     "/venv",
 )
-"""What is hidden, built, installed or written by runs."""
+"""Files that are hidden, built, installed or written by runs."""
 
 
 def is_ignored(path: PurePosixPath, patterns: Iterable[str]) -> bool:
-    """Say whether a file or folder is left out.
+    """Return whether a file or folder is left out.
 
     Args:
         path: As seen from the folder.

@@ -1,5 +1,6 @@
-"""What is used of ``huggingface_hub``, which an extra brings."""
+"""Names of ``huggingface_hub`` that are used, which an extra brings."""
 
+from openenv._extras import install_command
 from openenv.core.exceptions import ConfigurationError
 
 try:
@@ -19,7 +20,7 @@ try:
         filter_repo_objects,
     )
 except ImportError as error:
-    raise ConfigurationError(f'The Hub needs huggingface_hub ({error}): pip install "openenv-core[hub]"') from error
+    raise ConfigurationError(f"The Hub needs huggingface_hub ({error}): {install_command('hub')}") from error
 
 RepoInfo = SpaceInfo | ModelInfo | DatasetInfo | KernelInfo
 

@@ -14,7 +14,7 @@ _KINDS = {"spaces": "space", "datasets": "dataset"}
 
 
 class RepoName(NamedTuple):
-    """Which repository is meant, and which state of it.
+    """Repository, and the state of it that is meant.
 
     Attributes:
         id: ``OWNER/NAME``.
@@ -33,7 +33,7 @@ class RepoName(NamedTuple):
 
 
 def is_hub_address(text: str) -> bool:
-    """Say whether a text is the address of a page of the Hub.
+    """Return whether a text is the address of a page of the Hub.
 
     Example:
         >>> is_hub_address("https://huggingface.co/spaces/openenv/echo"), is_hub_address("https://openenv-echo.hf.space")

@@ -13,7 +13,7 @@ from openenv.hub.names import RepoName
 
 
 class Pulled(NamedTuple):
-    """What was pulled.
+    """Result of a pull.
 
     Attributes:
         folder: Where it is.
@@ -44,7 +44,7 @@ def pull(name: RepoName, folder: Path, hub: Hub, *, force: bool = False) -> Pull
     folder.absolute().parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".openenv-pull-", dir=folder.absolute().parent) as aside:
         files = download(name, commit, Path(aside), hub)
-        _check_places(folder, files)
+        _check_targets(folder, files)
         for path in files:
             _put(Path(aside) / path, folder / path)
     folder.mkdir(exist_ok=True)
@@ -63,22 +63,22 @@ def check_free(folder: Path, *, force: bool = False) -> None:
         raise ConfigurationError(f"There are files in {folder}; choose another folder, or overwrite with --force.")
 
 
-def _check_places(folder: Path, files: list[PurePosixPath]) -> None:
-    """Refuse to write through a link, which leads to elsewhere, or in the place of a folder."""
+def _check_targets(folder: Path, files: list[PurePosixPath]) -> None:
+    """Refuse to write through a link, which leads to elsewhere, or over a folder."""
     for path in files:
         for parent in list(path.parents)[:-1]:
-            place = folder / parent
-            if place.is_symlink() or (place.exists() and not place.is_dir()):
-                raise ConfigurationError(f"{place} is a link or a file where a folder is to be; move it away.")
-        place = folder / path
-        if place.is_dir() and not place.is_symlink():
-            raise ConfigurationError(f"{place} is a folder where a file is to be; move it away.")
+            target = folder / parent
+            if target.is_symlink() or (target.exists() and not target.is_dir()):
+                raise ConfigurationError(f"{target} is a link or a file where a folder is to be; move it away.")
+        target = folder / path
+        if target.is_dir() and not target.is_symlink():
+            raise ConfigurationError(f"{target} is a folder where a file is to be; move it away.")
 
 
-def _put(file: Path, place: Path) -> None:
-    place.parent.mkdir(parents=True, exist_ok=True)
+def _put(file: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
     try:
-        os.replace(file, place)  # noqa: PTH105  # takes the place of a link, whatever that leads to
+        os.replace(file, target)  # noqa: PTH105  # replaces a link, whatever that leads to
     except OSError:
-        place.unlink(missing_ok=True)
-        shutil.copyfile(file, place)
+        target.unlink(missing_ok=True)
+        shutil.copyfile(file, target)

@@ -21,7 +21,7 @@ _KEPT_BY_THE_HUB = ".gitattributes"
 
 @dataclass(frozen=True)
 class Push:
-    """What is to be published, and where.
+    """Folder to publish, and its repository.
 
     Attributes:
         staged: The folder that ``stage`` wrote.
@@ -52,7 +52,7 @@ class Push:
 
 
 class Pushed(NamedTuple):
-    """What came of a push.
+    """Result of a push.
 
     Attributes:
         page: Address of the Space's page.
@@ -215,7 +215,7 @@ def _deleted(what: Push, files: set[str], hub: Hub) -> list[str]:
 
 
 def _made(what: Push) -> dict[str, Any]:
-    """What the Hub is to make, without secrets."""
+    """Return the request for a new repository, without secrets."""
     owner, _, name = what.repo_id.partition("/")
     settings = {
         "visibility": "private" if what.private else None,

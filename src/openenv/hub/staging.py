@@ -18,7 +18,7 @@ NEEDED_OF_SERVER = ("server/__init__.py", "server/app.py")
 
 @dataclass(frozen=True)
 class Look:
-    """How a published environment shows itself.
+    """Appearance of a published environment.
 
     Attributes:
         title: Its title, where the README has none.
@@ -34,7 +34,7 @@ class Look:
 
 
 def missing_files(folder: Path, *, with_client: bool = True) -> list[str]:
-    """Say which files a folder lacks that every published environment has.
+    """Return the files that a folder lacks and that every published environment has.
 
     Args:
         folder: The environment's folder.

@@ -27,7 +27,7 @@ _LIST_INSTALLED = (
 
 @dataclass(frozen=True, kw_only=True)
 class Build:
-    """What to build, and how.
+    """Settings of a build.
 
     Attributes:
         folder: The environment's folder, with its ``openenv.yaml``.
@@ -125,7 +125,7 @@ def _arguments(build: Build, manifest: Manifest, dockerfile: Dockerfile) -> dict
 
 
 def _build_mode(folder: Path) -> str:
-    """Say whether the folder is one of a repository's ``envs/``."""
+    """Return whether the folder is one of a repository's ``envs/``."""
     parent = folder.resolve().parent
     return "in-repo" if parent.name == "envs" and (parent.parent / ".git").exists() else "standalone"
 

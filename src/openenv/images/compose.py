@@ -22,10 +22,6 @@ _HEAD = """\
 def write_compose_file(folder: Path, image: BuiltImage) -> Path | None:
     """Write an environment's Compose file, once: what was changed in it since stays.
 
-    Args:
-        folder: The environment's folder.
-        image: Its image.
-
     Returns:
         The file; ``None`` where there was one already.
     """

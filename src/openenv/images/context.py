@@ -37,9 +37,6 @@ def build_context(
         wheels: A folder with further wheels for it.
         without_lock: Whether to leave out the lock.
 
-    Yields:
-        The copy.
-
     Raises:
         ConfigurationError: There are wheels to use, but the Dockerfile does not look for them.
         ProviderError: OpenEnv runs from a folder that was not installed.

@@ -1,4 +1,4 @@
-"""What a Dockerfile takes: its arguments, and the files that it looks for."""
+"""Arguments of a Dockerfile, and the files that it looks for."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ from openenv.core.documents import read_text
 from openenv.core.exceptions import ConfigurationError
 
 DOCKERFILES = ("server/Dockerfile", "Dockerfile")
-"""Where an environment's folder has it; the first one that is there counts."""
+"""Paths in an environment's folder; the first that is there counts."""
 
 
 class Dockerfile:
@@ -52,7 +52,7 @@ class Dockerfile:
             )
 
     def mentions(self, name: str) -> bool:
-        """Say whether it looks for a file or folder: by its name, or as ``nam[e]``, a pattern that may find nothing."""
+        """Return whether it looks for a file or folder, by name or as ``nam[e]``, a pattern that may find nothing."""
         lines = [line for line in self.text.splitlines() if not line.lstrip().startswith("#")]
         pattern = re.compile(rf"{re.escape(name[:-1])}\[?{re.escape(name[-1])}(?!\w)")
         return any(pattern.search(line) for line in lines)

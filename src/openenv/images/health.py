@@ -19,9 +19,6 @@ def check_health(image: BuiltImage, manifest: Manifest, timeout_s: float = START
         manifest: The manifest of its environment, for the port and the variables.
         timeout_s: Seconds that the server may take.
 
-    Returns:
-        Seconds that it took.
-
     Raises:
         ProviderError: The image can't be started, or its server ended or was not healthy in time; the message has the
             end of its log.

@@ -18,8 +18,8 @@ def image_name(registry: str, name: str) -> str:
         >>> image_name("https://ghcr.io/me/", "my_env")
         'ghcr.io/me/my-env:latest'
     """
-    place = registry.partition("://")[2] or registry
-    return f"{place.rstrip('/')}/{name.lower().replace('_', '-')}:latest"
+    address = registry.partition("://")[2] or registry
+    return f"{address.rstrip('/')}/{name.lower().replace('_', '-')}:latest"
 
 
 def push_image(image: str) -> None:

@@ -21,13 +21,16 @@ from openenv.core.env_server.traces.store import (
     number_in,
     write_parts,
 )
+from openenv.core.env_server.traces.summaries import Rollout, stored_totals
 from openenv.core.plain_values import plain_value
 from openenv.core.wire.redaction import secret_values
-from openenv.traces.episodes import CONVERSATION, RUNNING, SCORE, Conversation, Entry, Episode, Score
+from openenv.core.wire.results import component_totals
+from openenv.traces.episodes import CONVERSATION, RUNNING, SCORE, STEP, Conversation, Entry, Episode, Score
 
 _TOKENS = ("prompt_ids", "completion_ids", "logprobs", "env_mask")
 _WRITE_CONVERSATION = """
-INSERT INTO conversation (episode_id, at, model, content) SELECT :episode_id, :at, :model, :content
+INSERT INTO conversation (episode_id, at, model, content, rollout_group, reward, cut_by)
+SELECT :episode_id, :at, :model, :content, :rollout_group, CAST(:reward AS DOUBLE PRECISION), :cut_by
 WHERE NOT EXISTS (SELECT 1 FROM conversation WHERE episode_id = :episode_id AND content = :content)
 """
 # Size of the entries that one part holds, in characters.
@@ -58,7 +61,7 @@ class AddedEpisodes:
         secrets = secret_values()
         with self._connection.changing():
             write_parts(self._connection, self._run, [EncodedPart(row, 0, b"", 0)])
-            for number, lines in enumerate(_portions(entries), 1):
+            for number, lines in enumerate(_portions(_counted(entries, row, self._leave_out)), 1):
                 content, blobs = without_blobs(encoded(lines, secrets, self._leave_out))
                 write_parts(self._connection, self._run, [EncodedPart(row, number, content, len(lines), blobs)])
             _write_conversations(self._connection, conversations, secrets, self._leave_out)
@@ -141,12 +144,16 @@ def _write_conversations(
         if leave_out:
             known = _without_fields(known, leave_out)
         content = {name: value for name, value in known.items() if value not in (None, (), [], {})}
+        rollout = Rollout.of(conversation.extra)
         line = to_json(content, inf_nan_mode="constants", fallback=plain_value).decode()
         written = {
             "episode_id": conversation.episode_id,
             "at": time.time(),
             "model": conversation.model,
             "content": encoded([line + "\n"], secrets),
+            "rollout_group": rollout.group,
+            "reward": rollout.reward,
+            "cut_by": rollout.cut_by,
         }
         connection.execute(_WRITE_CONVERSATION, written)
 
@@ -163,6 +170,16 @@ def _portions(entries: Iterable[Entry]) -> Iterator[list[str]]:
             lines, size = [], 0
     if lines:
         yield lines
+
+
+def _counted(entries: Iterable[Entry], row: EpisodeRow, leave_out: Sequence[str]) -> Iterator[Entry]:
+    """Iterate over entries, and add up the components of their rewards in the row."""
+    totals: dict[str, float] = {}
+    for entry in entries:
+        if entry.kind == STEP and not entry.failed and entry.components:
+            totals = component_totals([totals, entry.components])
+            row.components = stored_totals(totals, leave_out)
+        yield entry
 
 
 def _row_of(number: int, episode: Episode) -> EpisodeRow:
@@ -182,4 +199,7 @@ def _row_of(number: int, episode: Episode) -> EpisodeRow:
         ending=None if episode.ending == RUNNING else episode.ending,
         ended_at=episode.ended_at,
         error=episode.error,
+        token_name=episode.token_name,
+        label=episode.label,
+        note=episode.note,
     )

@@ -6,13 +6,15 @@ from typing import Any
 
 from openenv.core.exceptions import IncompleteTraceError
 from openenv.core.rubrics.bounds import reaches
-from openenv.traces.episodes import Episode, EpisodeRecord, Filter, Group
+from openenv.traces.episodes import BAD, GOOD, Episode, EpisodeRecord, Filter, Group
 from openenv.traces.formats.messages import messages_of
 from openenv.traces.reading import TraceFile
 
 __all__ = ["TaskEpisodes", "preference_pairs", "tasks"]
 
 _TASK = ("environment", "split", "index", "seed")
+# What labels say of episodes; others say nothing of which is the better one.
+_RANKS: dict[str | None, int] = {GOOD: 1, BAD: -1}
 # Digits from which on a text is no index or seed that a program counts by.
 _MOST_DIGITS = 40
 
@@ -78,10 +80,13 @@ def preference_pairs(
 ) -> Iterator[dict[str, Any]]:
     """Iterate over pairs of episodes of one task, the best and the worst of each, for TRL's ``DPOTrainer``.
 
+    The best has the label ``good``, or else the highest reward; the worst has ``bad``, or else the lowest. What is
+    labelled ``bad`` is never chosen, and what is labelled ``good`` is never rejected.
+
     Args:
         traces: The file of traces.
         where: Filter for the episodes; by default all but evaluations (`Episode.is_evaluation`).
-        min_spread: Difference of the rewards that a pair must exceed.
+        min_spread: Difference of the rewards that a pair must exceed, unless one of them has one of these labels.
 
     Returns:
         An iterator of ``prompt``, the conversation's beginning, which both share; ``chosen`` and ``rejected``, the rest
@@ -98,10 +103,12 @@ def preference_pairs(
         dataset = Dataset.from_list(pairs, on_mixed_types="use_json")  # calls of tools keep their own arguments
     """
     where = (where or Filter()).for_training()
+    labelled = [group.key for group in traces.groups(*_TASK, "label", where=where) if group.key["label"] in _RANKS]
     for group in traces.groups(*_TASK, where=where):
         task = _task_of(group)
-        if task.task and not reaches(min_spread, task.spread):
-            pair = _pair_of(_extremes(traces, group, where))
+        is_labelled = any(key.items() >= group.key.items() for key in labelled)
+        if task.task and (is_labelled or not reaches(min_spread, task.spread)):
+            pair = _pair_of(_extremes(traces, group, where, min_spread))
             if pair is not None:
                 yield pair
 
@@ -112,19 +119,29 @@ def _task_of(group: Group) -> TaskEpisodes:
     return TaskEpisodes(str(group.key["environment"]), named, group.episodes, *rewards)
 
 
-def _extremes(traces: TraceFile, group: Group, where: Filter) -> list[EpisodeRecord]:
-    """Return the best and the worst episode of a task; less if they are not all on record."""
+def _extremes(traces: TraceFile, group: Group, where: Filter, min_spread: float) -> list[EpisodeRecord]:
+    """Return the best and the worst episode of a task; none where they do not differ, or are not all on record."""
     own = {name: value for name, value in group.key.items() if value is not None}
     narrowed = replace(where, **own)
-    episodes = [each for each in traces.episodes(narrowed) if _key_of(each) == group.key and each.reward is not None]
-    if not episodes:
+    found = [each for each in traces.episodes(narrowed) if _key_of(each) == group.key]
+    episodes = [each for each in found if each.reward is not None or each.label in _RANKS]
+    best = max((each for each in episodes if each.label != BAD), key=_rank_of, default=None)
+    worst = min((each for each in episodes if each.label != GOOD), key=_rank_of, default=None)
+    if best is None or worst is None or not _differ(best, worst, min_spread):
         return []
-    best = max(episodes, key=lambda each: each.reward or 0.0)
-    worst = min(episodes, key=lambda each: each.reward or 0.0)
     try:
         return [traces.record(each.id) for each in (best, worst)]
     except IncompleteTraceError:
         return []
+
+
+def _rank_of(episode: Episode) -> tuple[int, float]:
+    return _RANKS.get(episode.label, 0), episode.reward or 0.0
+
+
+def _differ(best: Episode, worst: Episode, min_spread: float) -> bool:
+    by_label = _rank_of(best)[0] > _rank_of(worst)[0]
+    return by_label or not reaches(min_spread, (best.reward or 0.0) - (worst.reward or 0.0))
 
 
 def _key_of(episode: Episode) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, 
 from pydantic_core import from_json, to_json
 
 from openenv.core.schema.generator import faults_text
-from openenv.core.wire.results import REWARD_SIGNALS, component_totals
+from openenv.core.wire.results import component_scores, component_totals
 
 RESET, STEP = "reset", "step"
 """Kinds of entries."""
@@ -22,8 +22,21 @@ UNREADABLE = "unreadable"
 EVALUATION_ID = "evaluation-"
 """Beginning of the ``episode_id`` of each episode in which a training evaluates its model, or a player beside it."""
 
+GOOD, BAD = "good", "bad"
+"""Labels of episodes by which pairs of episodes are made, of which one is preferred."""
+
+MOST_LABEL, MOST_NOTE = 60, 10_000
+"""Most characters of a label and of a note."""
+SCRIPTED_PLAYER = "scripted player"
+"""Model of the conversations of an environment's scripted player."""
+
 Order = Literal["newest", "oldest", "best", "worst", "longest", "shortest"]
 """Order of a list of episodes: by their beginning, by their reward, where those without one come last, or by steps."""
+
+Flag = Literal["cut_off", "length_limit", "no_reward", "no_variance", "above_scripted", "error"]
+"""Flag of an episode that stands out: it was cut off, by the environment or by a limit of the model's side; it has no
+reward; the rewards of its group in a training are the same; its reward is above the mean of the scripted player's in
+its environment; the environment failed."""
 
 Seconds = Annotated[float, Field(ge=0, lt=253_370_764_800, allow_inf_nan=False)]
 """Seconds since 1970, before the year 9999: what calendars can show."""
@@ -85,6 +98,11 @@ class Episode:
             text or ``None``.
         error: Code of the last error of the environment, or which value is impossible; ``None`` without any.
         parent: Id of the episode that this one continues, as a fork.
+        token_name: Name of the token that its client showed, of those in the server's ``--tokens``; ``None`` for a
+            client without a named token.
+        label: What a person calls it: ``good``, ``bad`` or another word; ``None`` without a label.
+        note: What a person says of it; ``None`` without a note.
+        component: Total of the component that the filter names; ``None`` without such a filter.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = _CHECKED
@@ -105,6 +123,10 @@ class Episode:
     ending: str
     error: str | None
     parent: str | None
+    token_name: str | None = None
+    label: Annotated[str, Field(min_length=1, max_length=MOST_LABEL)] | None = None
+    note: Annotated[str, Field(min_length=1, max_length=MOST_NOTE)] | None = None
+    component: float | None = None
 
     @property
     def is_evaluation(self) -> bool:
@@ -175,11 +197,7 @@ class Entry:
     @property
     def components(self) -> Mapping[str, float]:
         """The named parts of the reward; empty without any."""
-        metadata = self.answer.get("metadata")
-        named = metadata.get(REWARD_SIGNALS) if isinstance(metadata, Mapping) else None
-        if not isinstance(named, Mapping):
-            return {}
-        return {name: score for name, score in named.items() if isinstance(score, int | float)}
+        return component_scores(self.answer.get("metadata"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,14 +367,21 @@ class Filter:
         version: Version of the environment.
         run: Number of the run that recorded it, as in ``TraceFile.groups``.
         model: Name of the model or player in the episode's conversation.
+        token_name: Name of the token that its client showed.
+        label: What a person calls it, as in `Episode.label`.
+        component: Name of a component of the rewards: only episodes that have it, and its total is then what the next
+            two, the orders ``best`` and ``worst``, and the rewards of groups are about, instead of the rewards' sum.
         min_reward: Lowest sum of rewards.
         max_reward: Highest sum of rewards.
         since: Earliest beginning, in seconds since 1970.
         until: Latest beginning, in seconds since 1970.
         ending: How the episode ended, as in ``Episode.ending``.
+        flag: What stands out about it, as in ``TraceFile.flags``.
         text: Text within a request, an answer, or what the model's side added.
         evaluation: Whether a training played it to evaluate its model; see `Episode.is_evaluation`.
     """
+
+    __pydantic_config__: ClassVar[ConfigDict] = _CHECKED
 
     environment: str | None = None
     split: str | None = None
@@ -366,16 +391,24 @@ class Filter:
     session: str | None = None
     transport: str | None = None
     version: str | None = None
-    run: int | None = None
+    run: Count | None = None
     model: str | None = None
+    token_name: str | None = None
+    label: str | None = None
+    component: str | None = None
     min_reward: float | None = None
     max_reward: float | None = None
     since: float | None = None
     until: float | None = None
     ending: str | None = None
+    flag: Flag | None = None
     text: str | None = None
     evaluation: bool | None = None
 
     def for_training(self) -> "Filter":
         """Return the filter without evaluations, unless it has a condition on them: what is tested is not learned."""
         return replace(self, evaluation=False) if self.evaluation is None else self
+
+
+FILTER = TypeAdapter(Filter)
+"""Check of a filter's values, such as those of an address, which are all text."""

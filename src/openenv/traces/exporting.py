@@ -5,12 +5,14 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any, Literal, get_args
 
 from openenv.core.exceptions import ConfigurationError
-from openenv.traces.episodes import EpisodeRecord, Filter
+from openenv.traces.by_task import preference_pairs
+from openenv.traces.episodes import BAD, GOOD, EpisodeRecord, Filter
 from openenv.traces.formats.atif import trajectory_of
 from openenv.traces.formats.dataset import dataset
 from openenv.traces.formats.inspect_log import InspectLogWriter
@@ -19,7 +21,7 @@ from openenv.traces.reading import TraceFile
 
 __all__ = ["EXPORT_FORMATS", "ExportFormat", "export"]
 
-ExportFormat = Literal["messages", "parquet", "atif", "inspect", "jsonl"]
+ExportFormat = Literal["messages", "parquet", "atif", "inspect", "jsonl", "preferences"]
 EXPORT_FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
 """Names of the formats."""
 
@@ -34,12 +36,13 @@ def export(
         output: The new file; for ``atif`` a new folder, with a file for each episode.
         to: ``messages``: a row for each episode, as JSON lines, for TRL. ``parquet``: the same rows. ``atif``: Harbor's
             trajectories. ``inspect``: a log of Inspect's. ``jsonl``: all that is on record, as JSON lines.
-        where: Filter; by default all episodes, for ``messages`` and ``parquet`` all but
+            ``preferences``: `preference_pairs`, as JSON lines, for TRL's ``DPOTrainer``.
+        where: Filter; by default all episodes, for ``messages``, ``parquet`` and ``preferences`` all but
             evaluations (`Episode.is_evaluation`).
-        limit: Maximum number of episodes, the newest.
+        limit: Maximum number of episodes, the newest, or of pairs.
 
     Returns:
-        The number of episodes. Those whose entries are not all on record are left out.
+        The number of episodes, or of pairs. Those whose entries are not all on record are left out.
 
     Raises:
         ConfigurationError: The output exists, its folder can't be written, no episode passes the filter, or the file of
@@ -52,9 +55,11 @@ def export(
     if to not in EXPORT_FORMATS:
         raise ConfigurationError(f"Expected one of the formats {', '.join(EXPORT_FORMATS)}, got {to!r}.")
     output = Path(output)
-    with TraceFile(path) as traces, _new(output) as draft:
+    with TraceFile(path) as traces, new_output(output) as draft:
         if to == "parquet":
             return _write_parquet(path, where, limit, draft)
+        if to == "preferences":
+            return _write_pairs(traces, where, limit, draft)
         wanted = (where or Filter()).for_training() if to == "messages" else where
         counted = _Counted(traces.records(wanted, limit))
         _WRITERS[to](counted, draft)
@@ -64,8 +69,12 @@ def export(
 
 
 @contextmanager
-def _new(output: Path) -> Iterator[Path]:
-    """Yield a path to write to, which becomes the output at the end, and goes if something fails."""
+def new_output(output: Path) -> Iterator[Path]:
+    """Yield a path to write to, which becomes the output at the end, and goes if something fails.
+
+    Raises:
+        ConfigurationError: The output exists, or its folder can't be written.
+    """
     if output.exists() or output.is_symlink():
         raise ConfigurationError(
             f"Expected a path for a new file, but {output} exists. Give another path, or remove it."
@@ -76,7 +85,7 @@ def _new(output: Path) -> Iterator[Path]:
             yield draft
             _move(draft, output)
     except OSError as error:
-        raise ConfigurationError(f"The episodes can't be written to {output}: {error}.") from error
+        raise ConfigurationError(f"{output} can't be written: {error}.") from error
 
 
 def _move(draft: Path, output: Path) -> None:
@@ -91,6 +100,17 @@ def _write_parquet(path: str | Path, where: Filter | None, limit: int | None, dr
     made = dataset(path, where, limit, cache_dir=draft.parent / "cache")
     made.to_parquet(str(draft))
     return len(made)
+
+
+def _write_pairs(traces: TraceFile, where: Filter | None, limit: int | None, draft: Path) -> int:
+    pairs = list(islice(preference_pairs(traces, where), limit))
+    if not pairs:
+        raise ConfigurationError(
+            f"Expected two episodes of a task in {traces.name} that pass the filter and begin alike, one labelled "
+            f"{GOOD} or with more reward, and one labelled {BAD} or with less; found none."
+        )
+    _write_lines(pairs, draft)
+    return len(pairs)
 
 
 def _write_lines(lines: Iterable[Any], draft: Path) -> None:

@@ -36,7 +36,7 @@ def import_episodes(traces: TraceFile, source: str | Path) -> list[str]:
     if not source.exists():
         raise ConfigurationError(f"Expected a file or a folder to import at {source}, found none.")
     added = []
-    for record in _records_in(source):
+    for record in records_in(source):
         name = traces.add(record.episode, record.entries, record.conversations)
         for score in record.scores:
             traces.add_score(name, score)
@@ -44,7 +44,8 @@ def import_episodes(traces: TraceFile, source: str | Path) -> list[str]:
     return added
 
 
-def _records_in(source: Path) -> Iterator[EpisodeRecord]:
+def records_in(source: Path) -> Iterator[EpisodeRecord]:
+    """Iterate over the episodes of another program's file, as for ``import_episodes``."""
     if source.is_dir():
         files = sorted(source.glob("*.json"))
         if not files:

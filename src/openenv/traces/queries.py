@@ -8,12 +8,43 @@ from pydantic_core import to_json
 from openenv.core.env_server.traces.store import COLUMNS
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.rubrics.bounds import highest_within, lowest_reaching
-from openenv.traces.episodes import EVALUATION_ID, INTERRUPTED, RUNNING, Filter, Order
+from openenv.traces.episodes import EVALUATION_ID, INTERRUPTED, RUNNING, SCRIPTED_PLAYER, Filter, Flag, Order
 
 _HOW = f"""
 CASE WHEN ending IS NOT NULL THEN ending
     WHEN run.ended_at IS NULL AND run.seen_at >= :alive THEN '{RUNNING}' ELSE '{INTERRUPTED}' END
 """
+# What stands out about an episode, each as a condition. Rewards that differ by less than 1e-6 are the same.
+_FLAGS: dict[Flag, str] = {
+    "cut_off": "ending = 'truncated'",
+    "length_limit": "EXISTS (SELECT 1 FROM conversation WHERE conversation.episode_id = episode.episode_id "
+    "AND conversation.cut_by IS NOT NULL)",
+    "no_reward": f"(episode.reward IS NULL AND ({_HOW}) <> '{RUNNING}')",
+    "no_variance": """EXISTS (
+    SELECT 1 FROM conversation AS own WHERE own.episode_id = episode.episode_id AND own.rollout_group IS NOT NULL AND (
+        SELECT count(*) > 1 AND max(other.reward) - min(other.reward) < 1e-6 FROM conversation AS other
+        JOIN episode AS rollout ON rollout.episode_id = other.episode_id
+        WHERE other.rollout_group = own.rollout_group AND rollout.environment = episode.environment
+    )
+)""",
+    "above_scripted": """EXISTS (
+    SELECT 1 FROM (
+        SELECT rated.environment, avg(rated.reward) AS mean FROM conversation
+        JOIN episode AS rated ON rated.episode_id = conversation.episode_id
+        WHERE conversation.model = :scripted GROUP BY rated.environment
+    ) AS scripted
+    WHERE scripted.environment = episode.environment AND episode.reward > scripted.mean + 1e-6
+) AND NOT EXISTS (
+    SELECT 1 FROM conversation WHERE conversation.episode_id = episode.episode_id AND conversation.model = :scripted
+)""",
+    "error": "episode.error IS NOT NULL",
+}
+FLAG_VALUES = {"scripted": SCRIPTED_PLAYER}
+"""Values that flags compare with, by their names in the SQL."""
+
+FLAGS = tuple(_FLAGS)
+"""Names of what may stand out about an episode."""
+
 _CONDITIONS = {
     "environment": "environment = :environment",
     "split": "split = :split",
@@ -26,8 +57,11 @@ _CONDITIONS = {
     "run": "episode.number >> 32 = :run",
     "model": "EXISTS (SELECT 1 FROM conversation WHERE conversation.episode_id = episode.episode_id "
     "AND conversation.model = :model)",
-    "min_reward": "reward >= :min_reward",
-    "max_reward": "reward <= :max_reward",
+    "token_name": "token_name = :token_name",
+    "label": "label = :label",
+    "component": "TRUE",  # others have no row of the table that is joined
+    "min_reward": "{reward} >= :min_reward",
+    "max_reward": "{reward} <= :max_reward",
     "since": "episode.started_at >= :since",
     "until": "episode.started_at <= :until",
     "ending": f"({_HOW}) = :ending",
@@ -48,6 +82,7 @@ episode.number IN (
 )
 """
 _FROM = "FROM episode LEFT JOIN run ON run.number = episode.number >> 32"
+_WITH_COMPONENT = f"{_FROM} JOIN component ON component.episode = episode.number AND component.name = :component"
 _GROUPED = {
     "environment": "environment",
     "version": "version",
@@ -58,28 +93,48 @@ _GROUPED = {
     "task_seed": "CASE WHEN task_index IS NULL THEN seed END",
     "ending": _HOW,
     "error": "error",
+    "label": "label",
     "run": "episode.number >> 32",
     "model": "(SELECT model FROM conversation WHERE conversation.episode_id = episode.episode_id LIMIT 1)",
 }
 GROUP_FIELDS = tuple(_GROUPED)
 """Names of the values that episodes can be grouped by."""
 
-_MOST_READ_FOR_MODELS = 2000
+_MOST_READ = 2000
+COMPONENTS = f"""
+SELECT DISTINCT name FROM component WHERE episode IN (
+    SELECT number FROM episode ORDER BY started_at DESC LIMIT {_MOST_READ}
+) ORDER BY name
+"""  # noqa: S608  # constants
+"""SQL for the names of the components of the newest episodes' rewards."""
+
 MODELS = f"""
 SELECT DISTINCT model FROM conversation WHERE model IS NOT NULL AND episode_id IN (
-    SELECT episode_id FROM episode ORDER BY started_at DESC LIMIT {_MOST_READ_FOR_MODELS}
+    SELECT episode_id FROM episode ORDER BY started_at DESC LIMIT {_MOST_READ}
 ) ORDER BY model
 """  # noqa: S608  # constants
 """SQL for the names of the models and players of the newest episodes, which are looked up one by one."""
 
-ENVIRONMENTS = """
-WITH RECURSIVE found (name) AS (
-    SELECT min(environment) FROM episode
-    UNION ALL SELECT (SELECT min(environment) FROM episode WHERE environment > name) FROM found WHERE name IS NOT NULL
-)
-SELECT name FROM found WHERE name IS NOT NULL
-"""
-"""SQL for the names of the environments: a look into the index for each, however many episodes there are."""
+
+def _names_in(column: str) -> str:
+    """Return the SQL for the names in a column: a look into its index for each, however many episodes there are."""
+    return f"""
+    WITH RECURSIVE found (name) AS (
+        SELECT min({column}) FROM episode WHERE {column} IS NOT NULL
+        UNION ALL SELECT (SELECT min({column}) FROM episode WHERE {column} > name) FROM found WHERE name IS NOT NULL
+    )
+    SELECT name FROM found WHERE name IS NOT NULL
+    """  # noqa: S608  # constants
+
+
+ENVIRONMENTS = _names_in("environment")
+"""SQL for the names of the environments."""
+
+TOKEN_NAMES = _names_in("token_name")
+"""SQL for the names of the tokens."""
+
+LABELS = _names_in("label")
+"""SQL for the labels."""
 
 # What episodes are listed by, the largest first; of equal ones, the newest first.
 _BEGUN = ("episode.started_at", "episode.number")
@@ -87,13 +142,20 @@ _LARGEST = 1.7976931348623157e308
 _LISTED_BY: dict[str, tuple[str, ...]] = {
     "newest": _BEGUN,
     "oldest": _BEGUN,  # the smallest first, which the index has, too
-    "best": (f"coalesce(reward, -{_LARGEST!r})", *_BEGUN),
-    "worst": (f"-coalesce(reward, {_LARGEST!r})", *_BEGUN),
+    "best": (f"coalesce({{reward}}, -{_LARGEST!r})", *_BEGUN),
+    "worst": (f"-coalesce({{reward}}, {_LARGEST!r})", *_BEGUN),
     "longest": ("steps", *_BEGUN),
     "shortest": ("-steps", *_BEGUN),
 }
 # A limit that is none, in every database.
 _NO_LIMIT = 2**62
+
+
+def flags_of(count: int) -> str:
+    """Return the SQL for the number and the flags, in their order, of so many episodes by their numbers."""
+    flags = ", ".join(f"CASE WHEN {condition} THEN 1 ELSE 0 END" for condition in _FLAGS.values())
+    numbers = ", ".join(f":number_{at}" for at in range(count))
+    return f"SELECT episode.number, {flags} {_FROM} WHERE episode.number IN ({numbers})"  # constants
 
 
 class Query:
@@ -108,16 +170,26 @@ class Query:
         has_text: Whether a text is searched for.
 
     Raises:
-        ConfigurationError: There is no such order.
+        ConfigurationError: There is no such order, or no such flag.
     """
 
     def __init__(self, where: Filter | None = None, order: Order = "newest") -> None:
         if order not in _LISTED_BY:
             raise ConfigurationError(f"Expected one of the orders {', '.join(_LISTED_BY)}, got {order!r}.")
-        self._listed_by = _LISTED_BY[order]
-        self._falls = order != "oldest"
         given: dict[str, Any] = {name: value for name, value in asdict(where or Filter()).items() if value is not None}
-        self._conditions = [_CONDITIONS[name] for name in given]
+        flag = given.pop("flag", None)
+        if flag is not None and flag not in _FLAGS:
+            raise ConfigurationError(f"Expected one of the flags {', '.join(_FLAGS)}, got {flag!r}.")
+        has_component = "component" in given
+        self._from = _WITH_COMPONENT if has_component else _FROM
+        # The reward that conditions, orders and groups are about.
+        self._reward = "component.total" if has_component else "episode.reward"
+        self._component = "component.total" if has_component else "NULL"
+        self._listed_by = [key.format(reward=self._reward) for key in _LISTED_BY[order]]
+        self._falls = order != "oldest"
+        self._conditions = [_CONDITIONS[name].format(reward=self._reward) for name in given]
+        if flag is not None:
+            self._conditions.append(_FLAGS[flag])
         self.has_text = "text" in given
         if self.has_text:
             text = given["text"].encode(errors="replace").decode()  # an argument of a command may be no UTF-8
@@ -126,7 +198,7 @@ class Query:
             given["min_reward"] = lowest_reaching(given["min_reward"])
         if "max_reward" in given:
             given["max_reward"] = highest_within(given["max_reward"])
-        self.values = given
+        self.values = {**given, **FLAG_VALUES}
 
     def search_file(self) -> None:
         """Search the whole file for the text, instead of one listed episode after another."""
@@ -152,13 +224,13 @@ class Query:
         direction = "DESC" if self._falls else "ASC"
         order = ", ".join(f"{key} {direction}" for key in self._listed_by)
         return (
-            f"SELECT {columns}, {_HOW} {_FROM} WHERE {self._where} "  # constants
+            f"SELECT {columns}, {_HOW}, {self._component} {self._from} WHERE {self._where} "  # constants
             f"ORDER BY {order} LIMIT :limit"
         )
 
     def count(self) -> str:
         """Return the SQL that counts episodes."""
-        return f"SELECT count(*) {_FROM} WHERE {self._where}"  # constants
+        return f"SELECT count(*) {self._from} WHERE {self._where}"  # constants
 
     def groups(self, names: tuple[str, ...], limit: int | None = None) -> str:
         """Return the SQL that counts episodes by values, the group with the newest episode first.
@@ -175,8 +247,9 @@ class Query:
         columns = ", ".join(_GROUPED[name] for name in names)
         places = ", ".join(str(place) for place, _ in enumerate(names, 1))
         return (
-            f"SELECT {columns}, count(*), CAST(sum(steps) AS BIGINT), avg(reward), "  # constants
-            f"min(reward), max(reward), max(episode.started_at) AS newest {_FROM} WHERE {self._where} "
+            f"SELECT {columns}, count(*), CAST(sum(steps) AS BIGINT), avg({self._reward}), "  # constants
+            f"min({self._reward}), max({self._reward}), max(episode.started_at) AS newest "
+            f"{self._from} WHERE {self._where} "
             f"GROUP BY {places} ORDER BY newest DESC, max(episode.number) DESC LIMIT :limit"
         )
 
@@ -186,7 +259,7 @@ class Query:
 
     def _beside(self, number: int, sign: str) -> Self:
         keys = ", ".join(self._listed_by)
-        listed = f"SELECT {keys} FROM episode WHERE episode.number = :listed"  # noqa: S608  # constants
+        listed = f"SELECT {keys} {self._from} WHERE episode.number = :listed"  # constants
         return self._with(f"({keys}) {sign} ({listed})", listed=number)
 
     def _with(self, condition: str, **values: Any) -> Self:

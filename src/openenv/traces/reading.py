@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +23,7 @@ from openenv.core.env_server.traces.store import (
     number_of,
     prune,
     remove,
+    write_label,
 )
 from openenv.core.exceptions import ConfigurationError, IncompleteTraceError
 from openenv.core.schema.generator import faults_text
@@ -40,11 +42,22 @@ from openenv.traces.episodes import (
     Episode,
     EpisodeRecord,
     Filter,
+    Flag,
     Group,
     Order,
     Score,
 )
-from openenv.traces.queries import ENVIRONMENTS, MODELS, Query
+from openenv.traces.queries import (
+    COMPONENTS,
+    ENVIRONMENTS,
+    FLAG_VALUES,
+    FLAGS,
+    LABELS,
+    MODELS,
+    TOKEN_NAMES,
+    Query,
+    flags_of,
+)
 
 _Value = TypeVar("_Value")
 
@@ -54,6 +67,7 @@ _EACH_EPISODE_S = 0.2
 _NOTHING: dict[str, Any] = {
     **dict.fromkeys(("id", "environment", "session", "transport", "ending"), ""),
     **dict.fromkeys(("version", "ended_at", "episode_id", "seed", "split", "index", "reward", "error", "parent")),
+    **dict.fromkeys(("token_name", "label", "note", "component")),
     "started_at": 0.0,
     "steps": 0,
 }
@@ -185,8 +199,8 @@ class TraceFile:
 
         Args:
             by: Names of what they are grouped by: ``environment``, ``version``, ``transport``, ``split``, ``index``,
-                ``seed``, ``task_seed`` (the seed, where the task has no index), ``ending``, ``error``, ``model``, or
-                ``run``, a number for each time a server was started.
+                ``seed``, ``task_seed`` (the seed, where the task has no index), ``ending``, ``error``, ``model``,
+                ``label``, or ``run``, a number for each time a server was started.
             where: Filter; by default all.
             limit: Maximum number.
 
@@ -222,8 +236,7 @@ class TraceFile:
         Raises:
             ConfigurationError: The file is damaged or locked.
         """
-        with self._usable():
-            return [name for (name,) in self._connection.execute(ENVIRONMENTS)]
+        return self._names(ENVIRONMENTS)
 
     def models(self) -> list[str]:
         """Return the names of the models and players that the newest episodes' conversations are of.
@@ -231,8 +244,49 @@ class TraceFile:
         Raises:
             ConfigurationError: The file is damaged or locked.
         """
+        return self._names(MODELS)
+
+    def components(self) -> list[str]:
+        """Return the names of the components that the rewards of the newest episodes have.
+
+        Raises:
+            ConfigurationError: The file is damaged or locked.
+        """
+        return self._names(COMPONENTS)
+
+    def flags(self, names: Sequence[str]) -> dict[str, list[Flag]]:
+        """Return what stands out about episodes, such as ``error`` or ``no_variance``, by their ids.
+
+        Args:
+            names: Ids of at most 500 episodes; others than those on record are left out.
+
+        Raises:
+            ConfigurationError: The file is damaged or locked.
+        """
+        numbers = [number for number in map(number_of, names) if number is not None]
+        if not numbers:
+            return {}
+        values: dict[str, Any] = {f"number_{at}": number for at, number in enumerate(numbers)}
         with self._usable():
-            return [name for (name,) in self._connection.execute(MODELS)]
+            values |= {"alive": alive_since(self._connection), **FLAG_VALUES}
+            rows = self._connection.execute(flags_of(len(numbers)), values).fetchall()
+        return {name_of(number): [flag for flag, has in zip(FLAGS, own, strict=True) if has] for number, *own in rows}
+
+    def token_names(self) -> list[str]:
+        """Return the names of the tokens that clients showed, without reading the episodes.
+
+        Raises:
+            ConfigurationError: The file is damaged or locked.
+        """
+        return self._names(TOKEN_NAMES)
+
+    def labels(self) -> list[str]:
+        """Return the labels that episodes have, without reading the episodes.
+
+        Raises:
+            ConfigurationError: The file is damaged or locked.
+        """
+        return self._names(LABELS)
 
     def entries(
         self, name: str, start: int = 0, stop: int | None = None, *, long_values: bool = True
@@ -372,6 +426,34 @@ class TraceFile:
         with self._usable():
             write_score(self._connection, number_of(name) or 0, score)
 
+    def label(self, name: str, label: str | None, note: str | None = None) -> Episode:
+        """Give an episode a label and a note, which replace those that it has.
+
+        Args:
+            name: Id of the episode.
+            label: ``good``, ``bad`` or another word, of up to 60 characters; ``None`` for none.
+            note: A text of up to 10,000 characters; ``None`` for none.
+
+        Returns:
+            The episode with them.
+
+        Raises:
+            ConfigurationError: There is no such episode, the label or the note is too long or empty, or the file can't
+                be written.
+
+        Example::
+
+            traces.label("1-17", "good", "finds the shortest way")
+        """
+        episode = self.episode(name)
+        try:
+            labelled = EPISODE.validate_python(replace(episode, label=label, note=note))
+        except ValidationError as error:
+            raise ConfigurationError(faults_text(error.errors(include_url=False, include_context=False))) from error
+        with self._usable():
+            write_label(self._connection, self._number_of(name), label, note)
+        return labelled
+
     def prune(self, *, before: float | None = None, max_bytes: float | None = None) -> int:
         """Remove the oldest episodes, but for those that run now.
 
@@ -397,6 +479,10 @@ class TraceFile:
         numbers = [number for number in map(number_of, names) if number is not None]
         with self._usable():
             return remove(self._connection, numbers)
+
+    def _names(self, query: str) -> list[str]:
+        with self._usable():
+            return [name for (name,) in self._connection.execute(query)]
 
     def _number_of(self, name: str) -> int:
         """Return the number of an episode that is on record.
@@ -521,7 +607,8 @@ def _episode_of(columns: tuple[Any, ...]) -> Episode:
     row = dict(zip(COLUMNS, columns, strict=False))
     number, parent = row.pop("number"), row.pop("parent")
     fields = {**_NOTHING, **{name: value for name, value in row.items() if name in _NOTHING}}
-    fields |= {"id": name_of(number), "index": row["task_index"], "ending": columns[-1]}
+    fields |= {"id": name_of(number), "index": row["task_index"]}
+    fields |= {"ending": columns[-2], "component": columns[-1]}
     fields["parent"] = name_of(parent) if isinstance(parent, int) else parent
     try:
         return EPISODE.validate_python(fields)

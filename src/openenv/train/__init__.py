@@ -6,7 +6,6 @@ from openenv._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from openenv.train.agents.api_agent import ApiAgent as ApiAgent
-    from openenv.train.agents.api_player import ApiPlayer as ApiPlayer
     from openenv.train.agents.policy import Policy as Policy
     from openenv.train.agents.policy import make_policy as make_policy
     from openenv.train.agents.tiny import build_model as build_model
@@ -40,7 +39,6 @@ else:
         __name__,
         {
             "openenv.train.agents.api_agent": ("ApiAgent",),
-            "openenv.train.agents.api_player": ("ApiPlayer",),
             "openenv.train.dataset.collecting": ("CollectResult", "collect"),
             "openenv.train.settings.config": ("TrainConfig", "load_config"),
             "openenv.train.spec.env_spec": ("EnvSpec", "EnvSpecs"),

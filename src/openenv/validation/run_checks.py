@@ -30,6 +30,7 @@ from openenv.core.providers.local_process import LocalProcessProvider
 from openenv.core.schema.json_models import read_model
 from openenv.core.schema.reader import constants, members
 from openenv.core.wire.mcp_types import CallToolObservation, ListToolsObservation
+from openenv.core.wire.names import FINITE_VARIABLE
 from openenv.validation.findings import Check, Finding, fail, warn
 from openenv.validation.report import CheckResult, run_check
 from openenv.validation.trials import (
@@ -159,7 +160,8 @@ class Running:
         return client
 
     def _start(self, hash_seed: str) -> tuple[Client, LocalProcessProvider]:
-        provider = LocalProcessProvider(self.package.target, env_vars={"PYTHONHASHSEED": hash_seed})
+        variables = {"PYTHONHASHSEED": hash_seed, FINITE_VARIABLE: "1"}
+        provider = LocalProcessProvider(self.package.target, env_vars=variables)
         client = GenericEnvClient(
             provider=provider, message_timeout_s=self.limits.answer_s, capacity_wait_s=_CAPACITY_WAIT_S
         ).sync()
@@ -198,13 +200,17 @@ def run_checks(package: EnvironmentPackage, limits: RunLimits | None = None) -> 
         package: The environment.
         limits: What a run may take.
     """
-    results: list[CheckResult] = []
-    with Running(package, limits or RunLimits()) as running:
-        for check in _CHECKS:
-            results.append(run_check(check, running))
-            if check.id in _NEEDED and (results[-1].status == "fail" or not running.has_sessions):
-                break
-    return results
+    return list(each_result(package, limits or RunLimits()))
+
+
+def each_result(package: EnvironmentPackage, limits: RunLimits) -> Iterator[CheckResult]:
+    """Do as ``run_checks``, and give each result as soon as it is known."""
+    with Running(package, limits) as running:
+        for check in RUN_CHECKS:
+            result = run_check(check, running)
+            yield result
+            if check.id in _NEEDED and (result.status == "fail" or not running.has_sessions):
+                return
 
 
 def _find_in_start(running: Running) -> Iterator[Finding]:
@@ -371,7 +377,7 @@ def _first_and_last_line(error: OpenEnvError) -> str:
     return lines[0] if not isinstance(error, ProviderError) or len(lines) == 1 else f"{lines[0]} {lines[-1]}"
 
 
-_CHECKS = (
+RUN_CHECKS = (
     Check("start", "its server starts and makes an environment", _find_in_start),
     Check("reset", "the first observation and its class", _find_in_reset),
     Check("seed", "two resets with the same seed", _find_in_seeds),

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from openenv.core.exceptions import ConfigurationError
+from openenv.traces.conversation import call_line
 from openenv.traces.episodes import Filter
 from openenv.traces.reading import TraceFile
 
@@ -48,12 +49,7 @@ def with_messages(note: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]
 
 
 def _text_of(message: Mapping[str, Any]) -> str:
-    calls = [call["function"] for call in message.get("tool_calls") or ()]
-    texts = [str(message.get("content") or ""), *(f"{call['name']}({_arguments(call)})" for call in calls)]
+    calls = [call_line(call["function"]) for call in message.get("tool_calls") or ()]
+    texts = [str(message.get("content") or ""), *calls]
     # Half of a surrogate pair, which a model may write, is no UTF-8.
     return "\n".join(filter(None, texts)).encode("utf-8", "replace").decode()
-
-
-def _arguments(call: Mapping[str, Any]) -> str:
-    given = call.get("arguments")
-    return ", ".join(f"{name}={value!r}" for name, value in given.items()) if isinstance(given, Mapping) else str(given)

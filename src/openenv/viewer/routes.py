@@ -3,57 +3,70 @@
 Each request opens the file anew, in a thread: servers write it meanwhile, and what is read is a page of it.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
+from openenv.auto.names import environment_key
+from openenv.core.env_server.traces.store import database_at
+from openenv.core.env_server.web.views import read_body
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.wire.results import component_totals
 from openenv.traces.comparing import differences
-from openenv.traces.episodes import STEP, Count, Entry, EpisodeRecord, Filter, Order
+from openenv.traces.conversation import parts_of
+from openenv.traces.episodes import (
+    FILTER,
+    MOST_LABEL,
+    MOST_NOTE,
+    STEP,
+    UNREADABLE,
+    Conversation,
+    Count,
+    Entry,
+    Episode,
+    EpisodeRecord,
+    Filter,
+    Order,
+)
 from openenv.traces.formats.atif import trajectory_of
 from openenv.traces.formats.messages import row_of
 from openenv.traces.reading import TraceFile
-from openenv.viewer.answers import HEADERS, invalid_query, json_of, json_response, not_found
+from openenv.viewer.answers import HEADERS, answered, invalid_query, json_of, json_response, not_found
 from openenv.viewer.grid import grid_of
 
 BELOW = "/web/traces/"
 _MOST_ENTRIES = 500
+# Of the body that gives a label and a note, whose characters have up to four bytes, or twelve as JSON.
+_MOST_LABEL_BYTES = 128 * 1024
 _EXPORTS: dict[str, Callable[[EpisodeRecord], Any]] = {"messages": row_of, "atif": trajectory_of, "json": asdict}
 
 
+def _none_if_empty(text: str | None) -> str | None:
+    return text or None
+
+
 class _FilterQuery(BaseModel):
-    """Query of a filter."""
+    """Query of a filter: the fields of `Filter`, beside those of the query itself."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    environment: str | None = None
-    ending: str | None = None
-    split: str | None = None
-    index: str | None = None
-    seed: str | None = None
-    text: str | None = None
-    version: str | None = None
-    run: Count | None = None
-    model: str | None = None
-    min_reward: float | None = None
-    max_reward: float | None = None
-    since: float | None = None
-    until: float | None = None
-    evaluation: bool | None = None
+    model_config = ConfigDict(extra="allow")
 
     @property
     def filter(self) -> Filter:
-        """The filter."""
-        return Filter(**self.model_dump(include=set(_FilterQuery.model_fields), exclude_none=True))
+        """The filter.
+
+        Raises:
+            ValidationError: A field is none of a filter, or has another type.
+        """
+        return FILTER.validate_python(self.model_extra)
 
 
 class _EpisodesQuery(_FilterQuery):
@@ -81,19 +94,36 @@ class _EntriesQuery(BaseModel):
     brief: bool = False
 
 
-def trace_routes(file: str | Path) -> list[BaseRoute]:
+class _Label(BaseModel):
+    """Body of a request that gives an episode a label and a note; empty texts are none."""
+
+    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
+
+    label: Annotated[Annotated[str, Field(max_length=MOST_LABEL)] | None, AfterValidator(_none_if_empty)]
+    note: Annotated[Annotated[str, Field(max_length=MOST_NOTE)] | None, AfterValidator(_none_if_empty)]
+
+
+def trace_routes(
+    file: str | Path, environment: str | None = None, target_of: Callable[[str], str] | None = None
+) -> list[BaseRoute]:
     """Return the routes that show a file of traces.
 
     Args:
         file: The file, which need not be there before the first episode is.
+        environment: Name of the environment that people play at the same server; ``None`` without one.
+        target_of: Returns what ``openenv play`` is passed for an environment, by its name on record; ``None`` where no
+            command is shown.
     """
     answers: dict[str, Callable[[TraceFile, Request], Any]] = {
         "environments": _environments,
         "models": _models,
+        "token-names": _token_names,
+        "labels": _labels,
+        "components": _components,
         "count": _count,
         "grid": _grid,
         "episodes": _episodes,
-        "episodes/{id}": _episode,
+        "episodes/{id}": partial(_episode, partial(_ways_to_play, file, environment, target_of)),
         "episodes/{id}/entries": _entries,
         "episodes/{id}/rewards": _rewards,
         "episodes/{id}/difference/{other}": _difference,
@@ -103,7 +133,8 @@ def trace_routes(file: str | Path) -> list[BaseRoute]:
         Route(BELOW + name, partial(_answered, file, answer), include_in_schema=False)
         for name, answer in answers.items()
     ]
-    return [*routes, Route(f"{BELOW}export/{{to}}", partial(_exported, file), include_in_schema=False)]
+    label = Route(BELOW + "episodes/{id}/label", partial(_labelled, file), methods=["POST"], include_in_schema=False)
+    return [*routes, label, Route(f"{BELOW}export/{{to}}", partial(_exported, file), include_in_schema=False)]
 
 
 async def _answered(path: str | Path, answer: Callable[[TraceFile, Request], Any], request: Request) -> Response:
@@ -116,12 +147,29 @@ async def _answered(path: str | Path, answer: Callable[[TraceFile, Request], Any
     return json_response(content)
 
 
+async def _labelled(path: str | Path, request: Request) -> Response:
+    """Give an episode the label and the note of the request's body; answer with the episode."""
+    body = await read_body(request, _MOST_LABEL_BYTES)
+    if body is None:
+        return json_response({"detail": f"Expected at most {_MOST_LABEL_BYTES} bytes."}, 413)
+    try:
+        wanted = _Label.model_validate_json(body)
+    except ValidationError as error:
+        return invalid_query(error)
+    return await answered(_label, path, request.path_params["id"], wanted)
+
+
+def _label(path: str | Path, name: str, wanted: _Label) -> Any:
+    with TraceFile(path) as traces:
+        return asdict(traces.label(name, wanted.label, wanted.note))
+
+
 async def _exported(path: str | Path, request: Request) -> Response:
     """Answer with the episodes that a filter lets through, as JSON lines."""
     checked = await _answered(path, _export_query, request)
     if checked.status_code != 200:
         return checked
-    where = _FilterQuery.model_validate(dict(request.query_params)).filter
+    where = FILTER.validate_python(dict(request.query_params))
     if request.path_params["to"] == "messages":  # what models learn from
         where = where.for_training()
     lines = _lines(path, _EXPORTS[request.path_params["to"]], where)
@@ -130,7 +178,7 @@ async def _exported(path: str | Path, request: Request) -> Response:
 
 def _export_query(traces: TraceFile, request: Request) -> None:
     _form(request)
-    _FilterQuery.model_validate(dict(request.query_params))
+    FILTER.validate_python(dict(request.query_params))
 
 
 def _lines(path: str | Path, form: Callable[[EpisodeRecord], Any], where: Filter) -> Iterator[bytes]:
@@ -153,8 +201,20 @@ def _models(traces: TraceFile, request: Request) -> Any:
     return traces.models()
 
 
+def _labels(traces: TraceFile, request: Request) -> Any:
+    return traces.labels()
+
+
+def _token_names(traces: TraceFile, request: Request) -> Any:
+    return traces.token_names()
+
+
+def _components(traces: TraceFile, request: Request) -> Any:
+    return traces.components()
+
+
 def _count(traces: TraceFile, request: Request) -> Any:
-    return traces.count(_FilterQuery.model_validate(dict(request.query_params)).filter)
+    return traces.count(FILTER.validate_python(dict(request.query_params)))
 
 
 def _grid(traces: TraceFile, request: Request) -> Any:
@@ -164,17 +224,46 @@ def _grid(traces: TraceFile, request: Request) -> Any:
 
 def _episodes(traces: TraceFile, request: Request) -> Any:
     query = _EpisodesQuery.model_validate(dict(request.query_params))
-    found = traces.episodes(query.filter, query.limit, after=query.after, before=query.before, order=query.order)
-    return [asdict(episode) for episode in found]
+    found = list(traces.episodes(query.filter, query.limit, after=query.after, before=query.before, order=query.order))
+    return _flagged(traces, found)
 
 
-def _episode(traces: TraceFile, request: Request) -> Any:
+def _flagged(traces: TraceFile, episodes: Sequence[Episode]) -> list[dict[str, Any]]:
+    """Return episodes with what stands out about each."""
+    flags = traces.flags([episode.id for episode in episodes])
+    return [
+        {**asdict(episode), "flags": ["error"] if episode.ending == UNREADABLE else flags.get(episode.id, [])}
+        for episode in episodes
+    ]
+
+
+def _episode(ways_to_play: Callable[[Episode], dict[str, Any]], traces: TraceFile, request: Request) -> Any:
+    """Return an episode with its scores and conversations; each of these has its messages' parts by entries."""
     name = request.path_params["id"]
+    episode = traces.episode(name)
+    conversations = traces.conversations(name)
+    entries = list(traces.entries(name, long_values=False)) if conversations else []
     return {
-        "episode": asdict(traces.episode(name)),
+        "episode": _flagged(traces, [episode])[0],
+        **ways_to_play(episode),
         "scores": [asdict(score) for score in traces.scores(name)],
-        "conversations": [asdict(conversation) for conversation in traces.conversations(name)],
+        "conversations": [_divided(conversation, entries) for conversation in conversations],
     }
+
+
+def _ways_to_play(
+    file: str | Path, environment: str | None, target_of: Callable[[str], str] | None, episode: Episode
+) -> dict[str, Any]:
+    """Return whether an episode is played on at this server, and the command for it, which a step's number ends."""
+    plays = environment is not None and environment_key(environment) == environment_key(episode.environment)
+    if target_of is None:
+        return {"plays": plays, "command": None}
+    words = ("openenv", "play", target_of(episode.environment), "--from", database_at(file).name)
+    return {"plays": plays, "command": shlex.join((*words, "--episode", episode.id, "--step"))}
+
+
+def _divided(conversation: Conversation, entries: Sequence[Entry]) -> dict[str, Any]:
+    return {**asdict(conversation), "parts": [asdict(part) for part in parts_of(conversation.messages, entries)]}
 
 
 def _entries(traces: TraceFile, request: Request) -> Any:

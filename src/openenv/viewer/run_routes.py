@@ -12,11 +12,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from openenv.records.run_folder import RunFolder
+from openenv.records.scores import Score
 from openenv.traces.episodes import Count
 from openenv.traces.reading import TraceFile
 from openenv.viewer.answers import answered
 from openenv.viewer.episode_notes import usable_traces, with_messages, with_trace
-from openenv.viewer.run_folder import TrainingRun
 
 BELOW = "/web/run/"
 
@@ -45,7 +46,7 @@ def run_routes(folder: str | Path, traces: str | Path | None = None) -> list[Bas
         folder: The folder.
         traces: The file in which its episodes are on record; ``None`` for none.
     """
-    run = TrainingRun(Path(folder))
+    run = RunFolder(Path(folder))
     answers = {"progress": _progress, "rollouts": partial(_rollouts, traces)}
     return [
         Route(BELOW + name, partial(_answered, run, answer), include_in_schema=False)
@@ -53,25 +54,29 @@ def run_routes(folder: str | Path, traces: str | Path | None = None) -> list[Bas
     ]
 
 
-async def _answered(run: TrainingRun, answer: Any, request: Request) -> Response:
+async def _answered(run: RunFolder, answer: Any, request: Request) -> Response:
     return await answered(answer, run, dict(request.query_params))
 
 
-def _progress(run: TrainingRun, query: Mapping[str, str]) -> Any:
+def _progress(run: RunFolder, query: Mapping[str, str]) -> Any:
     state = run.state  # before the metrics, so that none comes after the end
     last_read = _ProgressQuery.model_validate(query)
     return {
-        "name": run.folder.resolve().name,
+        "name": run.path.resolve().name,
         "state": state,
-        "settings": run.settings(),
-        "starts": run.starts(),
-        "scores": run.scores(),
-        **run.metrics(last_read.offset, last_read.mark)._asdict(),
+        "settings": run.read_settings(),
+        "starts": [start.as_json() for start in run.read_starts()],
+        "scores": {name: _shown(score) for name, score in run.read_scores().items()},
+        **run.metrics_after(last_read.offset, last_read.mark)._asdict(),
     }
 
 
-def _rollouts(file: str | Path | None, run: TrainingRun, query: Mapping[str, str]) -> Any:
-    step, lines = run.rollouts(_RolloutsQuery.model_validate(query).step)
+def _shown(score: Score) -> dict[str, Any]:
+    return {name: getattr(score, name) for name in ("mean_reward", "low", "high", "episodes")}
+
+
+def _rollouts(file: str | Path | None, run: RunFolder, query: Mapping[str, str]) -> Any:
+    step, lines = run.rollouts_at(_RolloutsQuery.model_validate(query).step)
     groups = [group for line in lines for group in _groups_of(line)]
     found = {"step": step, "groups": groups, "best": None, "worst": None}
     if not groups:

@@ -9,8 +9,8 @@ from typing import Literal, Self
 from openenv.core.env_server.history.stores.choice import is_address
 from openenv.core.env_server.traces.store import database_at
 from openenv.core.exceptions import ConfigurationError
-from openenv.viewer.episodes.folder import is_episode_folder
-from openenv.viewer.run_folder import TrainingRun, is_run
+from openenv.records.episodes import is_episode_folder
+from openenv.records.run_folder import RunFolder, is_run
 
 TRACES = "traces.db"
 # Files and folders that a message names.
@@ -55,7 +55,7 @@ class Source:
         traces = path / TRACES
         if is_run(path):
             # A run that has just begun has no traces yet.
-            has_traces = traces.is_file() or TrainingRun(path).state == "running"
+            has_traces = traces.is_file() or RunFolder(path).state == "running"
             return cls(name, traces if has_traces else None, run=path)
         if is_episode_folder(path):
             # One that is not complete may have its first trace yet to come.

@@ -1,9 +1,10 @@
-"""HTML of observations on record, from the environments that are installed beside the viewer."""
+"""The environments that are installed beside the viewer, for episodes on record: HTML of observations, and names."""
 
 from functools import cache
 
 from openenv.auto.discovery import list_environments
 from openenv.auto.names import environment_key
+from openenv.auto.package import EnvironmentPackage
 from openenv.core.env_server.web.views import Renderer, static_renderer
 
 
@@ -12,8 +13,20 @@ def installed_renderer(environment: str) -> Renderer | None:
     """Return what shows an observation of an installed environment; ``None`` where that is not installed, or has none.
 
     A record is often a stranger's: the name in it is compared with those of the installed environments, and is never
-    read as a path or an address.
+    read as a path or an address. That of an adapted game, as in ``openspiel:chess``, is shown as the environment is
+    that has all of them.
     """
-    key = environment_key(environment)
-    package = next((package for package in list_environments() if environment_key(package.name) == key), None)
+    package = _installed(environment.partition(":")[0])
     return None if package is None else static_renderer(package.environment_class())
+
+
+@cache
+def play_target(environment: str) -> str:
+    """Return what ``openenv play`` is passed for an environment on record; a word for one that is not installed."""
+    package = _installed(environment)
+    return "ENVIRONMENT" if package is None else package.name
+
+
+def _installed(environment: str) -> EnvironmentPackage | None:
+    key = environment_key(environment)
+    return next((package for package in list_environments() if environment_key(package.name) == key), None)

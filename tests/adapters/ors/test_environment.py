@@ -98,7 +98,7 @@ class TestEpisodes:
     async def test_sessions_end_with_the_environment(self, sdk_server: ServerProcess) -> None:
         async with playing(sdk_server) as env:
             await env.reset(index=0)
-        with pytest.raises(ResetNeededError, match="no session is open"):
+        with pytest.raises(ResetNeededError, match="Expected a reset before the first call"):
             await called(env, "tell", word="hello")
 
     async def test_pings_are_sent(self, sdk_server: ServerProcess) -> None:

@@ -11,6 +11,7 @@ import pytest
 from reasoning_gym.dataset import ProceduralDataset
 from reasoning_gym.factory import DATASETS
 
+from openenv._extras import install_command
 from openenv.adapters.reasoning_gym.datasets import SPLITS, check_dataset, make_task, open_dataset, runs_answers
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 
@@ -118,7 +119,7 @@ except ImportError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout == 'This needs reasoning-gym: pip install "openenv-core[reasoning-gym]"\n'
+    assert done.stdout == f"This needs reasoning-gym: {install_command('reasoning-gym')}\n"
 
 
 def test_a_composite_is_made_of_others() -> None:

@@ -7,6 +7,8 @@ import pytest
 import yaml
 from tests.support.services.kubernetes_tools import check_schema, helm_template
 
+TOKEN = "t" * 24
+
 
 def written(folder: Path) -> dict[str, Any]:
     return {file.stem: yaml.safe_load(file.read_text()) for file in folder.glob("*.yaml")}
@@ -76,6 +78,27 @@ def test_a_token_is_written_only_if_asked_for(openenv_here: Any, tmp_path: Path)
     assert token not in done.stdout
 
 
+@pytest.mark.parametrize("form", ["manifests", "chart"])
+def test_named_tokens_are_a_secret_that_servers_have_as_a_folder(openenv_here: Any, tmp_path: Path, form: str) -> None:
+    (tmp_path / "of the team.toml").write_text(f'[trainer]\ntoken = "{TOKEN}"\nrole = "play"\n')
+    choice = ("--tokens", "of the team.toml", "--secret", "keys", "--format", form)
+    done = openenv_here("deploy", "k8s", "catch", "--image", "catch:1", "-o", "out", *choice)
+    assert "create secret generic keys-tokens --namespace default" in done.stdout
+    assert "--from-file=tokens.toml='of the team.toml'" in done.stdout
+    assert not any(TOKEN in file.read_text() for file in (tmp_path / "out").rglob("*.*"))
+    folder = tmp_path / "out" / form
+    if form == "chart":
+        objects = {entry["kind"].lower(): entry for entry in helm_template(folder, "catch", "default", tmp_path)}
+    else:
+        objects = written(folder)
+    spec = objects["deployment"]["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    assert {"name": "OPENENV_TOKENS", "value": "/etc/openenv/tokens/tokens.toml"} in container["env"]
+    (mount,) = (each for each in container["volumeMounts"] if each["name"] == "tokens")
+    assert mount == {"name": "tokens", "mountPath": "/etc/openenv/tokens", "readOnly": True}
+    assert {"name": "tokens", "secret": {"secretName": "keys-tokens", "defaultMode": 0o440}} in spec["volumes"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
@@ -86,6 +109,8 @@ def test_a_token_is_written_only_if_asked_for(openenv_here: Any, tmp_path: Path)
         (("k8s", "catch", "--image", "x", "--autoscale", "keda"), 1, "number of sessions"),
         (("k8s", "catch", "--image", "x", "--memory", "much"), 1, "'much'"),
         (("k8s", "catch", "--image", "x", "--name", "My_Name"), 1, "'My_Name'"),
+        (("k8s", "catch", "--image", "x", "--tokens", "nowhere.toml"), 1, "nowhere.toml"),
+        (("k8s", "catch", "--image", "x", "-e", "OPENENV_TOKENS=a"), 1, "other settings set it"),
     ],
 )
 def test_what_makes_no_sense_is_refused(

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -79,6 +80,14 @@ def test_no_placeholder_is_left(tmp_path: Path) -> None:
             text = text.replace(variable, "")
         assert "$" not in text, path
         assert "__name__" not in text.replace('if __name__ == "__main__"', ""), path
+
+
+def test_the_image_runs_the_server_that_limits_connections(tmp_path: Path) -> None:
+    folder = fresh_scaffold(tmp_path, "my_game_env")
+    assert "exec server --host 0.0.0.0 --port $PORT" in (folder / "server/Dockerfile").read_text()
+    scripts = tomllib.loads((folder / "pyproject.toml").read_text())["project"]["scripts"]
+    assert scripts["server"] == "my_game_env.server.app:main"
+    assert "server_main(app)" in (folder / "server/app.py").read_text()
 
 
 @pytest.mark.parametrize(
@@ -293,7 +302,7 @@ def played(environment: Any, choose: Callable[[Any], Any], seed: int) -> float:
 
 
 def test_it_trains(openenv: Any, tmp_path: Path) -> None:
-    pytest.importorskip("trl", reason="needs TRL: pip install 'openenv-core[train]'")
+    pytest.importorskip("trl", reason="needs TRL: pip install '.[train]'")
     fresh_scaffold(tmp_path, "my_game_env")
     sizes = ("--steps", 1, "--rollouts", 8, "--max-turns", 2, "--eval-episodes", 4, "--name", "run")
     trained = openenv("train", "my_game_env", *sizes, timeout_s=110)

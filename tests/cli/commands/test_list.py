@@ -20,7 +20,7 @@ def test_the_table_names_what_is_installed(openenv: Any) -> None:
         assert any(line.split()[:1] == [name] for line in lines), shown.stdout
     assert "wordle_env" in shown.stdout
     assert "In folders here" not in shown.stdout
-    assert "openenv info NAME" in lines[-1]
+    assert "openenv info NAME_OR_FOLDER" in lines[-1]
 
 
 def test_json(openenv_here: Any) -> None:

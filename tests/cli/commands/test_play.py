@@ -16,6 +16,9 @@ import pytest
 from tests.support.environment_folders import public_environment, scaffold, write_files
 from tests.support.forked import ForkedProgram
 from tests.support.servers import RunningServer, eventually
+from tests.support.trace_files import BEGAN, entries, episode, new_file
+
+from openenv.traces import Entry
 
 STUBBORN = """
 from typing import Literal
@@ -424,3 +427,53 @@ def test_the_page_has_fields_for_seed_and_parameters(openenv_here: Any) -> None:
     finished = openenv_here("play", "echo", "--web", "--seed", 1)
     assert finished.returncode == 2
     assert "leave them out" in finished.stderr
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    """A file with an episode of long ago, of which a server would remove it."""
+    file = tmp_path / "traces.db"
+    said = Entry("step", BEGAN, 0.0, {"message": "hello"}, {"observation": {}, "reward": 1.0, "done": False}, False)
+    with new_file(file) as traces:
+        traces.add(episode(1, 1), entries(1))
+        traces.add(episode(2, 2, "echo"), [*entries(0), said, said])
+    return file
+
+
+@pytest.mark.parametrize("more", [(), ("--in-process",)])
+def test_the_page_goes_on_from_a_step_on_record(recorded: Path, more: tuple[str, ...]) -> None:
+    words = ["-m", "openenv.cli", "play", "echo", "--from", ".", "--episode", "1-2", "--step", "2", *more]
+    before = recorded.read_bytes()
+    environment = {**os.environ, "BROWSER": "true"}
+    with ForkedProgram(words, cwd=recorded.parent, env=environment, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        lines = iter(process.stdout.readline, "")
+        page = next(line.split()[-1] for line in lines if line.startswith("The page is at "))
+        address, query = page.split("?")
+        assert query == "episode=1-1&step=2"
+        with httpx.Client(base_url=address, trust_env=False) as http:
+            assert http.get("config").json()["traces"] is True
+            assert [found["environment"] for found in http.get("traces/episodes").json()] == ["echo"]
+            assert len(http.get("traces/episodes/1-1/entries").json()) == 3
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+    assert recorded.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--episode", "1-2"), "add --from FILE"),
+        (("--step", "1"), "add --from FILE"),
+        (("--from", "traces.db"), "--from needs --episode"),
+        (("--from", "traces.db", "--episode", "1-2", "--step", "3"), "has 2 steps, and no step 3"),
+        (("--from", "traces.db", "--episode", "1-2", "--url", "http://localhost:1"), "leave out --url"),
+        (("--from", "traces.db", "--episode", "1-2", "--seed", "1"), "leave them out"),
+    ],
+)
+def test_options_of_an_episode_on_record_need_each_other(
+    openenv_here: Any, recorded: Path, options: tuple[str, ...], said: str
+) -> None:
+    finished = openenv_here("play", "echo", *options)
+    assert finished.returncode == 2
+    assert said in " ".join(finished.stderr.split())

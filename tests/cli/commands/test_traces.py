@@ -282,3 +282,19 @@ def test_a_folder_leads_to_the_file_of_traces_in_it(tmp_path: Path, openenv_here
     (tmp_path / "empty").mkdir()
     refused = openenv_here("traces", "list", str(tmp_path / "empty"))
     assert (refused.returncode, "or one file of traces (.db); found none" in refused.stderr) == (1, True)
+
+
+def test_an_episode_is_labelled_listed_and_exported_by_its_label(
+    openenv_here: Any, stored: Path, tmp_path: Path
+) -> None:
+    assert openenv_here("traces", "label", str(stored), "1-3", "good", "--note", "quick").returncode == 0
+    assert openenv_here("traces", "label", str(stored), "1-4", "good").returncode == 0
+    assert openenv_here("traces", "label", str(stored), "1-4").returncode == 0
+    (line,) = openenv_here("traces", "list", str(stored), "--label", "good").stdout.splitlines()
+    assert line.startswith("1-3 ")
+    assert line.endswith("  label good")
+    assert "note: quick" in openenv_here("traces", "show", str(stored), "1-3").stdout
+    exported = openenv_here(
+        "traces", "export", str(stored), str(tmp_path / "good.jsonl"), "--to", "jsonl", "--label", "good"
+    )
+    assert exported.stdout.startswith("Exported 1 episodes to ")

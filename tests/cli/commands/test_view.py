@@ -14,9 +14,8 @@ from tests.support.forked import ForkedProgram
 from tests.support.servers import eventually
 from tests.support.trace_files import entries, episode, new_file
 
+from openenv.records.run_start import RunStart
 from openenv.train.settings.config import TrainConfig
-from openenv.train.settings.run_folder import RunFolder
-from openenv.train.settings.run_start import RunStart
 
 VIEW = ["-m", "openenv.cli", "view"]
 
@@ -51,7 +50,7 @@ def test_a_browser_is_opened_on_the_episodes(tmp_path: Path) -> None:
 
 
 def test_a_browser_is_opened_on_a_run(tmp_path: Path) -> None:
-    folder = RunFolder.create(TrainConfig(environment="catch", output_dir=tmp_path, name="mine"), "catch")
+    folder = TrainConfig(environment="catch", output_dir=tmp_path, name="mine").make_folder("catch")
     folder.add_start(RunStart.now())
     progress, said = viewed([folder.path], "progress", tmp_path)
     assert (progress["name"], progress["state"], progress["rows"]) == ("mine", "interrupted", [])
@@ -99,3 +98,16 @@ def test_other_machines_need_the_token_that_is_printed(tmp_path: Path) -> None:
             process.wait(60)
         finally:
             process.kill()
+
+
+def test_one_html_file_is_written_and_never_over_another(openenv_here: Run, tmp_path: Path) -> None:
+    with new_file(tmp_path / "traces.db") as traces:
+        traces.add(episode(1, 3), entries(3))
+    output = tmp_path / "page.html"
+    written = openenv_here("view", tmp_path, "--output", output, "--episode", "1-1")
+    assert (written.returncode, written.stdout) == (0, f"Wrote {output}.\n")
+    assert output.read_bytes().startswith(b"<!doctype html>")
+    again = openenv_here("view", tmp_path, "--output", output)
+    assert (again.returncode, "exists" in again.stderr) == (1, True)
+    without = openenv_here("view", tmp_path, "--episode", "1-1")
+    assert (without.returncode, "Expected --output with --episode" in without.stderr) == (2, True)

@@ -21,6 +21,7 @@ from pydantic import ValidationError
 from tests.support.environments.common import Add, CounterEnvironment, SingleSessionEnvironment, Total
 from tests.support.servers import RunningServer, eventually
 
+from openenv._extras import install_command
 from openenv.core.env_server.app import (
     HTTPEnvServer,
     create_app,
@@ -244,7 +245,7 @@ def test_a_page_of_gradio_is_asked_for_where_there_is_none(
     create_app(CounterEnvironment, Add, Total, gradio_builder=lambda *_: None)
     assert not caplog.records, "as in the public package, it is built where the web interface is on"
     app = create_web_interface_app(CounterEnvironment, Add, Total, gradio_builder=lambda *_: None)
-    assert 'needs Gradio: pip install "openenv-core[gradio]". The page at /web/ is there' in caplog.text
+    assert f"needs Gradio: {install_command('gradio')}. The page at /web/ is there" in caplog.text
     assert TestClient(app).get("/", follow_redirects=False).headers["location"] == "/web/"
 
 

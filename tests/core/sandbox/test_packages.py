@@ -33,7 +33,7 @@ for name in ("pydantic", "pydantic_core", "typing_extensions", "yaml", "openenv"
 
 @pytest.mark.needs("sandbox")
 def test_what_is_not_installed_is_named() -> None:
-    with pytest.raises(ConfigurationError, match=r"'no-such-thing'.*pip install no-such-thing"):
+    with pytest.raises(ConfigurationError, match=r"'no-such-thing'.*not installed here; install it first"):
         Sandbox(packages=["no-such-thing"])
 
 

@@ -39,7 +39,7 @@ class OneServer:
         self.replica = Replica(plan, 1)
         self.replica.started = Started("127.0.0.1", server.port, 1, "127.0.0.1", 4)
         self.replica.phase = Phase.SERVING
-        self.replicas: Any = Replicas(plan, start_timeout_s=1, hang_s=1, room=str)
+        self.replicas: Any = Replicas(plan, start_timeout_s=1, hang_s=1, free_resources=str)
         self.replicas._replicas[1] = self.replica
         self._forwarding = Forwarding(None, None)
         gateway = Gateway(self.replicas, self._forwarding, SocketForwarding(None, None), self._status)

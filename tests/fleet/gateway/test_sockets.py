@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,10 @@ from tests.support.servers import RunningServer, V1Wire, Wire, eventually
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Subprotocol
 
+from openenv.core.env_server.access.guard import guarded
+from openenv.core.env_server.access.policy import AccessPolicy
 from openenv.core.env_server.app import create_fastapi_app
+from openenv.core.env_server.settings import ServerConfig
 from openenv.core.providers.resources import Resources
 from openenv.fleet.gateway.sockets import SocketForwarding
 from openenv.fleet.plan import ServerPlan
@@ -188,3 +192,24 @@ def test_a_token_that_a_page_sends_as_a_subprotocol_stays_at_the_gateway() -> No
         with Wire(running.url.replace("http", "ws", 1), PAGE, offered) as wire:
             assert wire.socket.subprotocol == "openenv.v1"
         assert closing.offered == [["openenv.v1"]]
+
+
+def test_a_named_token_of_a_page_goes_on_to_the_server(tmp_path: Path) -> None:
+    file = tmp_path / "tokens.toml"
+    file.write_text(f'[trainer]\ntoken = "{TOKEN}"\nrole = "play"\n')
+    config = ServerConfig(tokens=str(file), token="of-the-fleet", auth="always")
+    app = create_fastapi_app(CounterEnvironment, Add, Total, tokens=file, token="of-the-fleet", auth="always")
+    offered = [Subprotocol("openenv.v1"), Subprotocol(TOKEN_PROTOCOL)]
+    with RunningServer(app) as server:
+        gateway = Gateway(server)
+        gateway.token = "of-the-fleet"
+        with serving(guarded(gateway, AccessPolicy.of(config))) as running:
+            for headers, protocols, client in (
+                ({"Authorization": f"Bearer {TOKEN}"}, offered[:1], "token:trainer"),
+                ({}, offered, "token:trainer"),
+                ({"Authorization": "Bearer of-the-fleet"}, offered[:1], "loopback"),
+            ):
+                with Wire(f"ws{running.url[4:]}/ws", headers, protocols) as wire:
+                    assert wire.ask({"type": "open", "id": 1, "data": {}})["type"] == "opened"
+                    assert [session.client for session in server.app.state.openenv_sessions] == [client]
+                server.wait_for_sessions(0)

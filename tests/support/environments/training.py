@@ -1,5 +1,6 @@
 """A small environment for rollouts: episodes of different lengths, refused actions, and failures on demand."""
 
+from collections.abc import Iterable
 from typing import Literal
 
 from openenv import ToolResult, tool
@@ -111,3 +112,8 @@ class SecretiveEnvironment(ButtonsEnvironment):
     def reset(self, seed: int | None = None) -> Observation:  # type: ignore[override]  # as people write it
         """Name a button, out of sight."""
         return Observation(metadata={"task": super().reset(seed).text})
+
+
+def seeded(seeds: Iterable[int]) -> list[dict[str, int]]:
+    """Return a task for each seed."""
+    return [{"seed": seed} for seed in seeds]

@@ -9,7 +9,7 @@ from tests.support.environment_folders import scaffold
 from tests.support.models.chat_models import save_chat_model
 
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.agents.policy import load_policy, make_policy, takes_gpu
+from openenv.train.agents.policy import load_policies, make_policy, takes_gpu
 from openenv.train.rollout.chat_renderer import ChatRenderer
 from openenv.train.rollout.plain_renderer import PlainRenderer
 from openenv.train.settings.config import TrainConfig
@@ -83,7 +83,7 @@ def test_what_was_trained_on_the_cpu_is_evaluated_there(
     stairs: Sessions, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     settings = config(model=save_chat_model(tmp_path), device="cpu")
-    policy = load_policy(settings, stairs, tmp_path)
+    policy = load_policies(settings, {"": stairs}, tmp_path)[""]
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     policy.to_device(settings)
     assert policy.model.device == torch.device("cpu")
@@ -93,7 +93,7 @@ def test_a_saved_policy_plays_the_same(stairs: Sessions, tmp_path: Path) -> None
     policy = make_policy(config(), stairs)
     policy.model.save_pretrained(tmp_path)
     policy.tokenizer.save_pretrained(tmp_path)
-    loaded = load_policy(config(), stairs, tmp_path)
+    loaded = load_policies(config(), {"": stairs}, tmp_path)[""]
     first, again = [
         each.play(stairs, config(), tasks(*range(8)), temperature=1.0, randomness=torch.Generator().manual_seed(1))
         for each in (policy, loaded)

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from tests.support.environments.training import ButtonsEnvironment, SecretiveEnvironment
+from tests.support.environments.training import ButtonsEnvironment, SecretiveEnvironment, seeded
 from tests.support.models.chat_models import chat_model, chat_tokenizer
 from tests.support.servers import RunningServer
 from tests.train.spec.test_rollout_function import QWEN3
 
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.exceptions import ConfigurationError
+from openenv.records.scores import AFTER, BEFORE, RANDOM
 from openenv.train.agents.tool_policy import build_call_tokenizer, call_renderer
 from openenv.train.dataset.collecting import collect
 from openenv.train.episodes.episode import Episode, Turn
-from openenv.train.episodes.scores import AFTER, BEFORE, RANDOM
 from openenv.train.rollout.play import MoveResult
 from openenv.train.run.training import train
 from openenv.train.settings.config import TrainConfig
@@ -101,7 +101,7 @@ def test_a_task_that_no_model_sees_is_warned_of_once(caplog: pytest.LogCaptureFi
         for row in spec.rows:
             assert game.reset(**row) == ""
         with Sessions.open(server.url, 2) as sessions:
-            sessions.reset([1, 2])
+            sessions.reset_tasks(seeded([1, 2]))
             assert sessions.hidden_text is not None
     (message,) = [record.message for record in caplog.records if record.name.startswith("openenv.train")]
     assert message.startswith("127.0.0.1: The first observation has text only in its metadata ('task')")

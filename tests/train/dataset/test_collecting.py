@@ -25,10 +25,10 @@ from openenv.core.exceptions import (
     ConnectionLostError,
     ServerCapacityError,
 )
+from openenv.records.collection import Collection
 from openenv.train.agents.tiny import build_model
 from openenv.train.agents.tiny_tools import build_tool_tokenizer
 from openenv.train.dataset.collecting import CollectResult, collect
-from openenv.train.dataset.collection import Collection
 from openenv.train.quiet import quiet_libraries
 from openenv.train.settings.play_settings import PlaySettings
 from openenv.train.tasks.seeds import training_seeds

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.environments.training import seeded
 from tests.support.servers import eventually
 from tests.support.services.postgres import Postgres
 from tests.support.stored_episodes import of_an_environment
@@ -12,7 +13,7 @@ from openenv import find_environment, make, traces
 from openenv.adapters.text import ActionText
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.agents.policy import make_policy
-from openenv.train.agents.recording import TextForm, ToolForm, play_players
+from openenv.train.agents.recording import TextForm, ToolForm, play_tasks
 from openenv.train.dataset.recorded import recorded_episodes
 from openenv.train.episodes.episode import Episode
 from openenv.train.run.warm_up import find_examples
@@ -41,7 +42,7 @@ def played(sessions: Sessions, file: Path) -> list[Episode]:
     package = find_environment("catch")
     players = [player for seed in SEEDS[:-1] if (player := package.make_player(seed)) is not None]
     left = package.action_class()(move="left")
-    return play_players(sessions, [*players, lambda observation: left], SEEDS, max_turns=20)
+    return play_tasks(sessions, [*players, lambda observation: left], seeded(SEEDS), max_turns=20)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -58,7 +59,7 @@ def test_recorded_episodes_are_those_that_were_played(sessions: Sessions, file: 
     form = TextForm(ActionText(sessions.action), "")
     found = by_seed(list(recorded_episodes(file, "catch", form)))
     assert [episode.turns for episode in found] == [episode.turns for episode in played]
-    assert [episode.parameters for episode in found] == [{"seed": seed} for seed in SEEDS]
+    assert [episode.parameters for episode in found] == seeded(SEEDS)
 
 
 def test_actions_can_be_calls_of_tools(sessions: Sessions, file: Path) -> None:
@@ -107,3 +108,20 @@ def test_episodes_of_another_environment_are_refused(sessions: Sessions, tmp_pat
     with pytest.raises(ConfigurationError, match=r"Expected episodes of catch in .*, found those of counter"):
         list(recorded_episodes(tmp_path / "other.db", "catch", form))
     assert [episode.reward for episode in recorded_episodes(tmp_path / "other.db", None, form)] == [1.0]
+
+
+def test_episodes_that_were_exported_are_examples_as_their_file_is(
+    sessions: Sessions, file: Path, played: list[Episode], tmp_path: Path
+) -> None:
+    with traces.open(file) as opened:
+        first = next(opened.episodes(traces.Filter(seed=str(SEEDS[0]))))
+        opened.label(first.id, "good")
+    exported = tmp_path / "good.jsonl"
+    assert traces.export(file, exported, "jsonl", traces.Filter(label="good")) == 1
+    form = TextForm(ActionText(sessions.action), "")
+    (found,) = recorded_episodes(exported, "catch", form)
+    assert (found.seed, found.turns) == (SEEDS[0], played[0].turns)
+    with pytest.raises(ConfigurationError, match=r"Expected episodes of wordle in .*good\.jsonl, found those of catch"):
+        list(recorded_episodes(exported, "wordle", form))
+    config = TrainConfig(environment="catch", sft=str(exported))
+    assert len(find_examples(config, sessions, make_policy(config, sessions))) == 1

@@ -15,13 +15,14 @@ from transformers import TrainerCallback
 
 from openenv import traces
 from openenv.core.client_types import StepResult
+from openenv.records.lines import read_objects
+from openenv.records.run_folder import RunFolder
 from openenv.train.agents.recording import form_of
 from openenv.train.dataset.recorded import recorded_episodes
 from openenv.train.dataset.rollout_traces import RolloutTraces
 from openenv.train.rollout.play import Move, Play
 from openenv.train.run.training import resume, train
 from openenv.train.settings.config import TrainConfig
-from openenv.train.settings.run_folder import RunFolder, read_lines
 from openenv.train.spec.rollout_recorder import RolloutBatch
 from openenv.train.spec.sessions import Sessions
 
@@ -78,7 +79,7 @@ def test_the_server_and_the_rollouts_record_one_episode(recorded: RunFolder) -> 
     assert {step: len(records) for step, records in steps.items()} == {1: 8, 2: 8, 3: 8}
     with traces.open(recorded.traces) as file:
         assert file.count(traces.Filter(evaluation=False)) == 24
-    lines = {line["step"]: line for line in read_lines(recorded.rollouts)}
+    lines = {line["step"]: line for line in read_objects(recorded.rollouts)}
     for row in recorded.read_metrics():
         records, noted = steps[row["step"]], lines[row["step"]]["episodes"]
         assert [note["episode_id"] for note in noted] == [record.episode.episode_id for record in records]
@@ -109,7 +110,7 @@ def test_a_run_without_traces_learns_the_same(recorded: RunFolder, tmp_path: Pat
     folder = run(tmp_path, "bare", traces=False)
     assert timeless(folder) == timeless(recorded)
     assert not folder.traces.exists()
-    notes = [[note.pop("episode_id", None) for note in line["episodes"]] for line in read_lines(folder.rollouts)]
+    notes = [[note.pop("episode_id", None) for note in line["episodes"]] for line in read_objects(folder.rollouts)]
     assert notes == [[None] * 8] * 3
 
 
@@ -171,7 +172,7 @@ def test_a_resumed_run_appends_and_both_sides_record_the_same_share(recorded: Ru
         run(tmp_path, "cut", (Interruption(),), traces_sample=0.5)
     resumed = resume(tmp_path / "cut", Console(file=StringIO())).folder
     assert timeless(resumed) == timeless(recorded)
-    lines = read_lines(resumed.rollouts)
+    lines = read_objects(resumed.rollouts)
     assert [line["step"] for line in lines] == [1, 2, 3]
     named = {note["episode_id"] for line in lines for note in line["episodes"] if "episode_id" in note}
     on_record = {record.episode.episode_id for records in by_step(resumed).values() for record in records}

@@ -12,9 +12,9 @@ from tests.support.servers import RunningServer
 
 from openenv import traces
 from openenv.core.exceptions import ConfigurationError
+from openenv.records.collection import Collection
 from openenv.traces import EpisodeRecord
 from openenv.train.dataset.collecting import collect
-from openenv.train.dataset.collection import Collection
 from openenv.train.dataset.run_traces import RunTraces
 from openenv.train.episodes.episode import Episode
 from openenv.train.episodes.played_episode import PlayedEpisode

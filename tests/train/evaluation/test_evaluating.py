@@ -19,7 +19,7 @@ from openenv import traces
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.exceptions import ConfigurationError, OpenEnvError
 from openenv.core.rubrics import Rubric, WeightedSum
-from openenv.train.dataset.collection import Collection
+from openenv.records.collection import Collection
 from openenv.train.evaluation.evaluating import Evaluation, evaluate
 from openenv.train.evaluation.intervals import mean_estimate, share_estimate
 from openenv.train.evaluation.pass_at_k import pass_at_k
@@ -114,7 +114,7 @@ def test_where_the_environment_failed_nothing_is_counted(stairs_server: RunningS
     evaluation = run(settings, tmp_path / "e", samples=2, sessions=8)
     assert [len(task.rewards) for task in evaluation.tasks] == [2, 0, 2, 2]
     assert [task.failed for task in evaluation.tasks] == [0, 2, 0, 0]
-    counted = [task.mean_reward for task in evaluation.tasks if task.rewards]
+    counted = [task.mean for task in evaluation.tasks if task.rewards]
     assert evaluation.mean_reward == mean_estimate(counted)
     assert (evaluation.episodes, evaluation.failed) == (6, 2)
 

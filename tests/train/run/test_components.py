@@ -12,10 +12,10 @@ from tests.support.servers import RunningServer
 
 from openenv.core.env_server import create_fastapi_app
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.episodes.scores import Score
+from openenv.records.scores import Score
 from openenv.train.run.components import check_components, component_rewards, weighted_rewards
 from openenv.train.run.training import train
-from openenv.train.settings.config import TrainConfig
+from openenv.train.settings.config import TrainConfig, load_config
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def test_a_run_learns_from_each_component_by_itself(walk_url: str, tmp_path: Pat
             assert row[f"rewards/{name}/mean"] == pytest.approx(row[f"episode/reward_components/{name}"])
         weighted = 0.1 * row["rewards/stride/mean"] + row["rewards/arrival/mean"]
         assert row["reward"] == pytest.approx(weighted - 0.1 * row["rewards/illegal_actions/mean"])
-    assert result.folder.load_config() == learned
+    assert load_config(result.folder.config) == learned
     assert "arrival" in result.folder.report.read_text()
 
 

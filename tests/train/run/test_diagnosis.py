@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from openenv.train.episodes.scores import AFTER, BEFORE, SCRIPTED, Score
+from openenv.records.scores import AFTER, BEFORE, SCRIPTED, Score
 from openenv.train.run.diagnosis import LAST_STEPS, diagnose
 from openenv.train.settings.config import EnvironmentSettings, TrainConfig
 

@@ -11,11 +11,11 @@ from tests.support.servers import RunningServer
 from transformers import TrainerCallback
 
 from openenv.core.exceptions import ConfigurationError
+from openenv.records.run_folder import RunFolder
 from openenv.train.agents.policy import Policy, make_policy
 from openenv.train.quiet import quiet_libraries
-from openenv.train.run.grpo import episode_reward, make_trainer
+from openenv.train.run.grpo import episode_reward, make_joint_trainer
 from openenv.train.settings.config import TrainConfig
-from openenv.train.settings.run_folder import RunFolder
 from openenv.train.spec.sessions import Sessions
 
 
@@ -44,8 +44,8 @@ def train(
     config = TrainConfig(**{**defaults, "output_dir": folder, **settings})
     with quiet_libraries():
         policy = make_policy(config, sessions)
-        run = RunFolder.create(config, "stairs")
-        trainer = make_trainer(policy, sessions, config, run, callbacks or [])
+        run = config.make_folder("stairs")
+        trainer = make_joint_trainer({"": policy}, {"": sessions}, config, run, callbacks or [])
         trainer.train()
     return policy, run
 

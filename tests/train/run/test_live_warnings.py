@@ -9,12 +9,11 @@ from rich.console import Console
 
 from openenv.train.run.live_warnings import LiveWarnings
 from openenv.train.settings.config import TrainConfig
-from openenv.train.settings.run_folder import RunFolder
 
 
 def test_each_warning_is_printed_once_and_as_soon_as_there_are_enough_steps(tmp_path: Path) -> None:
     config = TrainConfig(environment="catch", output_dir=tmp_path)
-    folder = RunFolder.create(config, "catch")
+    folder = config.make_folder("catch")
     console = Console(file=StringIO(), width=80)
     warnings = LiveWarnings(console, config, folder)
     nothing: Any = None

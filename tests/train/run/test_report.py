@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.image import imread
 
-from openenv.train.episodes.scores import Score
+from openenv.records.run_folder import RunFolder
+from openenv.records.run_start import RunStart
+from openenv.records.scores import Score
 from openenv.train.run.report import AFTER, BEFORE, RANDOM, SCRIPTED, draw_curve, draw_curves, score_name, write_report
 from openenv.train.run.report_parts import component_table, reward_histogram
-from openenv.train.settings.config import TrainConfig
-from openenv.train.settings.run_folder import RunFolder
-from openenv.train.settings.run_start import RunStart
+from openenv.train.settings.config import TrainConfig, load_config
 
 HOSTILE = "<script>alert(1)</script> & 'ünï'"
 
@@ -26,11 +26,11 @@ def score(mean: float) -> Score:
         {"observation": "ball 3\npaddle 2", "action": "left", "reward": 0.0, "problem": None},
         {"observation": HOSTILE, "action": HOSTILE, "reward": -1.0, "problem": "no such move & more"},
     ]
-    return Score(mean, 0.01, 2.0, 0.5, 200, 7, turns)
+    return Score(mean, 0.01, 2.0, 0.5, 200, 7, turns, low=mean - 0.02, high=mean + 0.02)
 
 
 def run_folder(path: Path, steps: int) -> RunFolder:
-    folder = RunFolder.create(TrainConfig(environment=HOSTILE, output_dir=path, name="run"), "catch")
+    folder = TrainConfig(environment=HOSTILE, output_dir=path, name="run").make_folder("catch")
     for step in range(1, steps + 1):
         folder.add_metrics({"step": step, "episode/reward": step / 10, "episode/illegal_actions": 1 / step})
     return folder
@@ -60,12 +60,18 @@ class Page(HTMLParser):
 def test_the_page_holds_all_and_needs_nothing(tmp_path: Path, players: list[str]) -> None:
     folder = run_folder(tmp_path, 30)
     folder.write_scores({player: score(number / 4) for number, player in enumerate(players)})
-    write_report(folder, folder.load_config(), HOSTILE)
+    write_report(folder, load_config(folder.config), HOSTILE)
     page = Page(folder.report.read_text())
     assert "script" not in page.tags
     assert [source.partition(",")[0] for source in page.sources] == ["data:image/png;base64"]
     assert page.words.count(HOSTILE) >= 6, "heading, settings, and both sample episodes"
-    for words in (*players, "learning_rate", "0.003", "+0.250 ± 0.010", "before training, greedy: reward -1.00"):
+    for words in (
+        *players,
+        "learning_rate",
+        "0.003",
+        "+0.250 [+0.230, +0.270]",
+        "before training, greedy: reward -1.00",
+    ):
         assert words in page.words
     assert page.titles == ["no such move & more"] * 2
     assert "$" not in folder.report.read_text().replace(HOSTILE, "")
@@ -81,7 +87,7 @@ def test_the_page_says_what_went_wrong_and_how_it_was_run(tmp_path: Path) -> Non
     folder.write_scores({BEFORE: replace(score(0.0), rewards=[-0.5]), SCRIPTED: score(1.0), AFTER: after})
     folder.add_start(RunStart("2026-03-01T12:00:00+01:00", f"openenv train {HOSTILE}", {"trl": "1.16.0"}))
     folder.add_start(RunStart("2026-03-02T12:00:00+01:00", "openenv train --resume run", {"trl": "1.16.1"}))
-    write_report(folder, folder.load_config(), "tiny on catch")
+    write_report(folder, load_config(folder.config), "tiny on catch")
     text = folder.report.read_text()
     page = Page(text)
     assert "script" not in page.tags
@@ -103,7 +109,7 @@ def test_a_page_of_an_older_run_can_be_written_again(tmp_path: Path) -> None:
         for player, fields in json.loads(folder.scores.read_text()).items()
     }
     folder.scores.write_text(json.dumps(scores))
-    write_report(folder, folder.load_config(), "tiny on catch")
+    write_report(folder, load_config(folder.config), "tiny on catch")
     assert "before training, greedy: reward -1.00" in Page(folder.report.read_text()).words
 
 

@@ -18,16 +18,16 @@ from tests.support.servers import RunningServer
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, ServerCapacityError
+from openenv.records.run_folder import RunFolder
+from openenv.records.scores import sampled
 from openenv.train.dataset.collecting import collect
-from openenv.train.episodes.scores import sampled
 from openenv.train.evaluation.evaluating import evaluate
 from openenv.train.run.interruption import TrainingInterruptedError
 from openenv.train.run.progress import TrainingProgress
 from openenv.train.run.report import AFTER, BEFORE, RANDOM, WARMED_UP
 from openenv.train.run.training import TrainResult, resume, train
-from openenv.train.settings.config import TrainConfig
+from openenv.train.settings.config import TrainConfig, load_config
 from openenv.train.settings.play_settings import PlaySettings
-from openenv.train.settings.run_folder import RunFolder
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ def test_a_run_leaves_all_of_its_parts(settings: dict[str, Any]) -> None:
             "traces.db",
         )
     ]
-    assert folder.load_config() == TrainConfig(**settings, name="mine")
+    assert load_config(folder.config) == TrainConfig(**settings, name="mine")
     assert list(result.scores) == [RANDOM, BEFORE, sampled(BEFORE), AFTER, sampled(AFTER)]
     assert {score.episodes for score in result.scores.values()} == {10}
     assert (result.steps, result.environment) == (6, "127.0.0.1")
@@ -160,7 +160,7 @@ def test_a_signal_lets_the_step_end_and_keeps_it(
     shown = written(console)
     assert f"The last checkpoint is {folder.checkpoints / 'checkpoint-3'}, and the report up to here is" in shown
     assert f"To go on: openenv train --resume {folder.path}" in shown
-    assert not folder.has_ended(config)
+    assert not folder.has_ended
     resumed = resume(folder.path, quiet())
     assert resumed.steps == 3
     assert_same_outcome(resumed, whole)
@@ -191,7 +191,7 @@ def test_a_run_that_has_ended_can_be_made_longer(settings: dict[str, Any], whole
     with pytest.raises(ConfigurationError, match="has done 6 steps; --steps counts these too, and must be more; got 6"):
         resume(path, quiet(), steps=6)
     result = resume(path, quiet(), steps=9)
-    assert (result.steps, result.folder.load_config().steps) == (3, 9)
+    assert (result.steps, load_config(result.folder.config).steps) == (3, 9)
     rows = result.folder.read_metrics()
     assert [row["step"] for row in rows] == list(range(1, 10))
     assert [row["episode/reward"] for row in rows[:6]] == [row["episode/reward"] for row in whole.folder.read_metrics()]
@@ -202,7 +202,7 @@ def test_a_run_that_has_ended_can_be_made_longer(settings: dict[str, Any], whole
 
 
 def whole_rate(result: TrainResult) -> float:
-    return result.folder.load_config().learning_rate
+    return load_config(result.folder.config).learning_rate
 
 
 def test_what_is_trained_on_can_be_named(settings: dict[str, Any], tmp_path: Path) -> None:
@@ -296,7 +296,7 @@ def test_a_run_may_begin_with_examples(taught: tuple[TrainResult, str], examples
     ]
     assert result.scores[WARMED_UP].illegal_actions < result.scores[BEFORE].illegal_actions
     assert (result.folder.warm_up / "model.safetensors").is_file()
-    assert result.folder.load_config().sft == examples
+    assert load_config(result.folder.config).sft == examples
     assert len(result.folder.read_metrics()) == result.steps == 6
     assert len(re.findall(rf"{RANDOM} +mean reward", shown)) == 1
     assert "warm-up on " in shown

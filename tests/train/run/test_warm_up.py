@@ -15,11 +15,11 @@ from tests.support.servers import RunningServer
 
 from openenv.adapters.text import ActionText
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.agents.policy import Policy, load_policy, make_policy
+from openenv.train.agents.policy import Policy, load_policies, make_policy
 from openenv.train.dataset.collecting import collect
 from openenv.train.episodes.episode import Episode
 from openenv.train.quiet import quiet_libraries
-from openenv.train.run.warm_up import example_tokens, find_examples, warm_up
+from openenv.train.run.warm_up import example_tokens, find_examples, learn_examples
 from openenv.train.settings.config import TrainConfig
 from openenv.train.settings.play_settings import PlaySettings
 from openenv.train.spec.sessions import Sessions
@@ -31,6 +31,10 @@ def config(**settings: Any) -> TrainConfig:
 
 def quiet() -> Console:
     return Console(file=StringIO())
+
+
+def learn(policy: Policy, episodes: list[Episode], config: TrainConfig, folder: Path, console: Console) -> None:
+    learn_examples(policy, [example_tokens(each, policy.renderer) for each in episodes], config, folder, console)
 
 
 @pytest.fixture(scope="module")
@@ -109,8 +113,8 @@ def test_a_model_learns_what_it_is_shown(
     before = sum(episode.illegal_actions for episode in played(policy, stairs, learning))
     console = quiet()
     with quiet_libraries():
-        warm_up(policy, find_examples(learning, stairs, policy), learning, tmp_path / "warm_up", console)
-    warmed = load_policy(learning, stairs, tmp_path / "warm_up")
+        learn(policy, find_examples(learning, stairs, policy), learning, tmp_path / "warm_up", console)
+    warmed = load_policies(learning, {"": stairs}, tmp_path / "warm_up")[""]
     after = sum(episode.illegal_actions for episode in played(warmed, stairs, learning))
     assert after < before / 3
     rows = [json.loads(line) for line in (tmp_path / "warm_up" / "metrics.jsonl").read_text().splitlines()]
@@ -172,12 +176,12 @@ def test_episodes_that_are_too_long_are_left_out(stairs: Sessions, collected: Pa
     short = [example for example, length in zip(examples, lengths, strict=True) if length <= 16]
     assert 0 < len(short) < len(examples)
     with quiet_libraries():
-        warm_up(policy, examples, settings, tmp_path / "warm_up", quiet())
+        learn(policy, examples, settings, tmp_path / "warm_up", quiet())
         rows = (tmp_path / "warm_up" / "metrics.jsonl").read_text().splitlines()
         assert len(rows) == -(-len(short) // settings.sft_batch)
         longest = [example for example in examples if example not in short]
         with pytest.raises(ConfigurationError, match="tokens, and max_context is 16; set a larger max_context"):
-            warm_up(make_policy(settings, stairs), longest, settings, tmp_path / "again", quiet())
+            learn(make_policy(settings, stairs), longest, settings, tmp_path / "again", quiet())
 
 
 def test_an_answer_is_read_back_as_its_action(stairs: Sessions, settings: TrainConfig) -> None:

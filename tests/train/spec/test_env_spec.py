@@ -212,7 +212,7 @@ def test_sessions_of_a_spec_that_nobody_holds_end(stairs_server: RunningServer) 
     spec = EnvSpec(stairs_server.url)
     game = spec.environment_factory()
     game.reset(seed=1)
-    vector = spec.open_vector(3)
+    vector = spec.client.vector(3)
     vector.reset(seeds=[1, 2, 3])
     stairs_server.wait_for_sessions(4)
 

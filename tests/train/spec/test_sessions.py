@@ -6,7 +6,7 @@ from pathlib import Path
 import psutil
 import pytest
 from tests.support.environment_folders import scaffold
-from tests.support.environments.training import CRASHING_SEEDS, FAILING_RESET_SEEDS
+from tests.support.environments.training import CRASHING_SEEDS, FAILING_RESET_SEEDS, seeded
 from tests.support.servers import RunningServer, ServerProcess
 
 from openenv import GenericEnvClient
@@ -29,7 +29,7 @@ def reward(outcome: object) -> float | None:
 
 
 def test_every_session_has_its_own_episode(stairs: Sessions) -> None:
-    results = stairs.reset([0, 1, 2])
+    results = stairs.reset_tasks(seeded([0, 1, 2]))
     assert [result.observation["text"] for result in results] == ["step of 1", "step of 2", "step of 3"]
     outcomes = stairs.step({2: {"move": "up"}, 0: {"move": "up"}})
     assert {number: reward(outcome) for number, outcome in outcomes.items()} == {2: 0.25, 0: 0.25}
@@ -46,7 +46,7 @@ def test_a_server_tells_its_actions(stairs: Sessions) -> None:
 
 
 def test_a_failure_in_one_session_harms_no_other(stairs: Sessions) -> None:
-    stairs.reset([CRASHING_SEEDS + 3, 3, 3])
+    stairs.reset_tasks(seeded([CRASHING_SEEDS + 3, 3, 3]))
     up = {"move": "up"}
     stairs.step({0: up, 1: up, 2: up})
     outcomes = stairs.step({0: up, 1: {"move": "fall asleep"}, 2: up})
@@ -55,18 +55,18 @@ def test_a_failure_in_one_session_harms_no_other(stairs: Sessions) -> None:
     assert outcomes[1].message == "No sleeping on the stairs."
     assert reward(outcomes[2]) == 0.5
     assert reward(stairs.step({1: up})[1]) == 0.5, "a refused action must leave the episode as it was"
-    assert len(stairs.reset([1, 2, 3])) == 3
+    assert len(stairs.reset_tasks(seeded([1, 2, 3]))) == 3
 
 
 def test_a_failing_reset_is_raised(stairs: Sessions) -> None:
     with pytest.raises(ServerExecutionError):
-        stairs.reset([1, FAILING_RESET_SEEDS])
-    assert len(stairs.reset([1, 2])) == 2
+        stairs.reset_tasks(seeded([1, FAILING_RESET_SEEDS]))
+    assert len(stairs.reset_tasks(seeded([1, 2]))) == 2
 
 
 def test_sessions_grow_with_the_episodes(stairs: Sessions, stairs_server: RunningServer) -> None:
-    assert len(stairs.reset(list(range(13)))) == len(stairs) == 13
-    assert len(stairs.reset([1, 2])) == 2
+    assert len(stairs.reset_tasks(seeded(list(range(13))))) == len(stairs) == 13
+    assert len(stairs.reset_tasks(seeded([1, 2]))) == 2
     stairs_server.wait_for_sessions(13)
 
 
@@ -79,7 +79,7 @@ def test_more_sessions_than_the_server_holds_are_refused(stairs_server: RunningS
 def test_fewer_sessions_are_opened_where_the_server_holds_fewer(stairs_server: RunningServer) -> None:
     with Sessions.open(stairs_server.url, 100, takes_fewer=True) as all_there_are:
         assert len(all_there_are) == 24
-        assert len(all_there_are.reset(list(range(24)))) == 24
+        assert len(all_there_are.reset_tasks(seeded(list(range(24))))) == 24
     stairs_server.wait_for_sessions(0)
     with (
         Sessions.open(stairs_server.url, 20),
@@ -92,8 +92,8 @@ def test_fewer_sessions_are_opened_where_the_server_holds_fewer(stairs_server: R
 def test_sessions_that_could_not_grow_go_on_with_as_many_as_there_are(stairs_server: RunningServer) -> None:
     with Sessions.open(stairs_server.url, 2) as sessions:
         with pytest.raises(ServerCapacityError):
-            sessions.reset(list(range(25)))
-        assert len(sessions.reset([1, 2])) == 2
+            sessions.reset_tasks(seeded(list(range(25))))
+        assert len(sessions.reset_tasks(seeded([1, 2]))) == 2
 
 
 def test_a_server_that_is_not_there() -> None:
@@ -109,12 +109,12 @@ def test_an_environment_that_is_not_there(tmp_path: Path) -> None:
 def test_a_server_that_dies_is_an_error_once_its_sessions_have_ended() -> None:
     window_s = "1"  # for as long the client looks for the server
     with ServerProcess("counter_server.py", "8", "0", window_s) as server, Sessions.open(server.url, 4) as sessions:
-        sessions.reset([1, 2, 3, 4])
+        sessions.reset_tasks(seeded([1, 2, 3, 4]))
         server.kill()
         outcomes = sessions.step({number: {"amount": 1} for number in range(4)})
         assert all(isinstance(outcome, ConnectionLostError | ConnectionFailedError) for outcome in outcomes.values())
         with pytest.raises((ConnectionFailedError, ConnectionLostError)):
-            sessions.reset([1])
+            sessions.reset_tasks(seeded([1]))
 
 
 @pytest.mark.level("process")
@@ -126,7 +126,7 @@ def test_a_folder_is_served_for_as_long_as_the_sessions_live(tmp_path: Path) -> 
         assert sessions.package is not None
         assert sessions.name == sessions.package.name
         assert isinstance(sessions.action, type)
-        sessions.reset([1])
+        sessions.reset_tasks(seeded([1]))
         hello = sessions.action.model_validate({"message": "hello"})
         assert reward(sessions.step({0: hello})[0]) == pytest.approx(0.5)
     assert _servers() == before
@@ -159,7 +159,7 @@ def test_closed_sessions_give_no_more(stairs_server: RunningServer) -> None:
     with pytest.raises(ConfigurationError, match="were closed"):
         sessions.session()
     with pytest.raises(ConfigurationError, match="were closed"):
-        sessions.reset([1])
+        sessions.reset_tasks(seeded([1]))
 
 
 def test_sessions_that_nobody_holds_end(stairs_server: RunningServer) -> None:

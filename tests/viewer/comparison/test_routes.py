@@ -10,17 +10,17 @@ from tests.support.episode_folders import write_evaluation
 from tests.support.trace_files import entries, episode, new_file
 
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.episodes.scores import Score
+from openenv.records.run_folder import RunFolder
+from openenv.records.run_start import RunStart
+from openenv.records.scores import Score
 from openenv.train.settings.config import TrainConfig
-from openenv.train.settings.run_folder import RunFolder
-from openenv.train.settings.run_start import RunStart
 from openenv.viewer import Source, comparison_app
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunFolder:
     """A run that has played the task of seed 1 in two steps, and one of seed 9."""
-    folder = RunFolder.create(TrainConfig(environment="walk", output_dir=tmp_path, name="mine"), "walk")
+    folder = TrainConfig(environment="walk", output_dir=tmp_path, name="mine").make_folder("walk")
     folder.add_start(RunStart.now())
     for step, rewards in ((1, (0.0, 0.0)), (2, (0.5, 0.25))):
         parts = {"episode/reward_components/pace": step, "episode/reward_components/reward": 7}
@@ -62,11 +62,15 @@ def test_each_source_has_its_scores(http: TestClient) -> None:
     assert scores[2] == {reward: pytest.approx(1 / 3), pace: 1.5}, "an episode without a reward has no weight"
 
 
-def test_the_interval_of_a_player_stays_within_the_rewards(http: TestClient, run: RunFolder) -> None:
-    run.write_scores({"random player": Score(0.9, 0.1, 3.0, 0.0, 3, None, [], rewards=[1.0, 1.0, 0.7])})
+def test_a_player_has_the_interval_that_its_run_has(http: TestClient, run: RunFolder) -> None:
+    earlier = Score(0.9, 0.1, 3.0, 0.0, 3, None, [])
+    run.write_scores({"random player": replace(earlier, low=0.47, high=1.0), "earlier": earlier})
     scores = http.get("/web/compare/overview").json()[0]["scores"]
-    (player,) = (row for row in scores if row["kind"] == "player")
-    assert (player["low"], player["high"]) == (pytest.approx(0.704), 1.0)
+    players = [row for row in scores if row["kind"] == "player"]
+    assert players == [
+        {"name": "random player", "kind": "player", "value": 0.9, "low": 0.47, "high": 1.0},
+        {"name": "earlier", "kind": "player", "value": 0.9},
+    ]
 
 
 def test_the_tasks_that_differ_most_come_first_with_their_episodes(http: TestClient) -> None:

@@ -12,6 +12,19 @@ from openenv.viewer import Source, source_app
 
 HOSTILE = "<script>window.hacked = 1</script>"
 
+# Results without what came later: samplings, components and an estimate for each task.
+EARLIER = {
+    "environment": "walk",
+    "player": "random player",
+    "samples": 1,
+    "success_reward": 1.0,
+    "mean_reward": {"value": 0.5, "low": None, "high": None},
+    "pass_at": {},
+    "mean_length": 3.0,
+    "illegal_actions": 0.0,
+    "tasks": [{"task": {}, "rewards": [0.5], "successes": 0}],
+}
+
 
 def opened(folder: Path) -> TestClient:
     return TestClient(source_app(Source.at(str(folder))))
@@ -100,8 +113,7 @@ def test_an_evaluation_that_is_under_way_is_followed(tmp_path: Path) -> None:
 
 def test_successes_are_counted_among_all_attempts(tmp_path: Path) -> None:
     write_lines(tmp_path / "episodes.jsonl", [line(number, {"seed": 1}, number % 2) for number in range(402)])
-    results = {"environment": "walk", "player": "random", "mean_reward": {"value": 0.5}}
-    (tmp_path / "results.json").write_text(json.dumps(results))
+    (tmp_path / "results.json").write_text(json.dumps(EARLIER))
     (row,) = read(opened(tmp_path), "tasks")["rows"]
     assert (row["successes"], row["episodes"], len(row["rewards"])) == (201, 402, 200)
 
@@ -120,8 +132,7 @@ def test_collected_episodes_and_those_of_an_earlier_version_are_shown(tmp_path: 
     summary = read(http, "summary")
     assert (summary["kind"], summary["unreadable"], summary["tasks"]) == ("collection", 0, 2)
     assert [row["task"] for row in read(http, "tasks")["rows"]] == [{"word": "?"}, {}]
-    earlier = {"environment": "walk", "player": "random player", "mean_reward": {"value": 0.5}}
-    (tmp_path / "results.json").write_text(json.dumps(earlier))
+    (tmp_path / "results.json").write_text(json.dumps(EARLIER))
     summary = read(http, "summary")
     assert (summary["kind"], summary["player"], summary["is_complete"]) == ("evaluation", "random player", True)
     assert summary["estimates"] == [{"kind": "reward", "name": "reward", "value": 0.5, "low": None, "high": None}]
@@ -132,7 +143,7 @@ def test_collected_episodes_and_those_of_an_earlier_version_are_shown(tmp_path: 
     [
         ('{"environment": "walk"', "results.json: is not valid JSON; mend this"),
         ("[]", "expected the results of openenv eval, but the file is not as they have it"),
-        ('{"environment": "walk", "player": "p", "mean_reward": 1}', "but mean_reward is not as they have it"),
+        (json.dumps({**EARLIER, "mean_reward": 1}), "but mean_reward is not as they have it"),
     ],
 )
 def test_results_that_cannot_be_read_hide_no_episode(tmp_path: Path, content: str, said: str) -> None:

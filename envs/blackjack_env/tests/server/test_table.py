@@ -3,7 +3,7 @@ import re
 import pyspiel
 import pytest
 
-from blackjack_env.server.table import Table
+from blackjack_env.server.table import Table, as_html
 
 # OpenSpiel counts the cards by suit and rank: C A, 2, ... K, D A, ...
 CA, C5, CT, CJ, D6, H6, H7, SK = 0, 4, 9, 10, 18, 31, 32, 51
@@ -65,3 +65,20 @@ def test_nothing_that_is_shown_depends_on_the_hidden_card() -> None:
         shown.add((str(dealt), dealt.drawn(), dealt.in_words(initial=True)))
         numbers.add(tuple(position.observation_tensor(0)))
     assert len(shown) == len(numbers) == 1
+
+
+def test_the_table_of_the_page_has_the_cards_and_what_they_count() -> None:
+    observation = {
+        "done": False,
+        "hand": ["A", "6"],
+        "total": 17,
+        "dealer": ["K"],
+        "dealer_total": 10,
+        "text": "Moves: hit",
+    }
+    html = as_html(observation)
+    assert re.findall(r'<td class="card">(\w+)</td>', html) == ["K", "A", "6"]
+    assert 'class="card hidden" aria-label="a card that is face down"' in html
+    assert re.findall(r'<th scope="row">([^<]+)<', html) == ["Dealer: 10", "You: 17"]
+    assert html.endswith("<p>Moves: hit</p>")
+    assert 'hidden" aria' not in as_html({**observation, "done": True})

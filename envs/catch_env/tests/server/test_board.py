@@ -18,6 +18,6 @@ def test_ball_and_paddle_are_where_the_observation_says(
     ball: int, paddle: int, row: int, pieces: dict[int, str]
 ) -> None:
     board = as_html({"ball": ball, "paddle": paddle, "row": row})
-    cells = re.findall(r"<td(?: class=\"(\w+)\")?></td>", board)
+    cells = re.findall(r"<td(?: class=\"(\w+)\" aria-label=\"\1\")?></td>", board)
     assert len(cells) == 50
     assert {number: name for number, name in enumerate(cells) if name} == pieces

@@ -34,7 +34,14 @@ def test_the_picture_has_a_colour_for_each_tile_and_straight_columns() -> None:
 
 def test_the_board_of_the_page_has_a_square_for_each_tile_and_says_how_the_game_stands() -> None:
     board = as_html({"board": BOARD, "score": 12, "legal_moves": ["up"]})
-    assert re.findall(r"%\)\">(\d+)</td>", board) == ["2", "4", "128", "1024", "2048"]
+    assert re.findall(r'<td class="bits-(\d+)">(\d+)</td>', board) == [
+        ("2", "2"),
+        ("3", "4"),
+        ("8", "128"),
+        ("11", "1024"),
+        ("12", "2048"),
+    ]
+    assert all(f"td.bits-{bits} {{" in board for bits in (2, 3, 8, 11, 12, 17))
     assert board.count("<td></td>") == 11
     assert "Score: 12. Moves: up" in board
     assert "There is a tile 2048: won." in as_html({"board": BOARD, "score": 12, "legal_moves": []})

@@ -48,8 +48,12 @@ def test_the_board_of_the_page_has_a_cell_for_each_letter_and_says_how_the_game_
         "target_word": None,
     }
     board = as_html(observation)
-    assert re.findall(r'data-mark="(.)">([^<]+)</td>', board)[:5] == list(zip("🟨⬛⬛⬛🟩", "STARE", strict=True))
+    kinds = ["elsewhere", "absent", "absent", "absent", "in-place"]
+    assert re.findall(r'class="([\w-]+)" aria-label="[^"]+">([^<]+)</td>', board)[:5] == list(
+        zip(kinds, "STARE", strict=True)
+    )
+    assert 'aria-label="S, elsewhere"' in board
     assert (board.count("<tr>"), board.count("<td></td>"), "&lt;</td>" in board) == (6, 20, True)
-    assert "<p></p>" in board
+    assert "<p>" not in board
     assert "Solved: STARE" in as_html({**observation, "target_word": "STARE"})
     assert "The word was MOUSE" in as_html({**observation, "target_word": "MOUSE"})

@@ -4,14 +4,16 @@ Served environments as Gymnasium's: ``GymnasiumVectorEnv`` for many, ``Gymnasium
 to be served: ``environment_class("CartPole-v1")``.
 """
 
+from openenv._extras import install_command
+
 try:
     import gymnasium as _gymnasium  # noqa: F401  # said here once, in place of a traceback from the depths
 except ImportError as error:
-    raise ImportError('This needs Gymnasium: pip install "openenv-core[gymnasium]"') from error
+    raise ImportError(f"This needs Gymnasium: {install_command('gymnasium')}") from error
 
 from openenv.adapters.gymnasium.env import GymnasiumEnv
 from openenv.adapters.gymnasium.environment import GymnasiumEnvironment
-from openenv.adapters.gymnasium.made import environment_class
+from openenv.adapters.gymnasium.factory import environment_class
 from openenv.adapters.gymnasium.spaces import action_codec, observation_codec
 from openenv.adapters.gymnasium.vector_env import GymnasiumVectorEnv
 

@@ -239,11 +239,11 @@ class JsonText(spaces.Text):
         super().__init__(longest, min_length=min_length, charset=ascii_letters + digits + punctuation + " ")
 
     def contains(self, x: Any) -> bool:
-        """Whether something is a text of this length."""
+        """Return whether something is a text of this length."""
         return isinstance(x, str) and self.min_length <= len(x) and (not self.is_limited or len(x) <= self.max_length)
 
     def __eq__(self, other: object, /) -> bool:
-        """Whether another space has the same texts."""
+        """Return whether another space has the same texts."""
         return isinstance(other, JsonText) and self.is_limited == other.is_limited and super().__eq__(other)
 
     __hash__ = None  # type: ignore[assignment]  # as every space, it changes when it samples
@@ -337,9 +337,6 @@ class FieldCodec(Codec):
 
 def codec_for_space(space: Space[Any]) -> Codec:
     """Make the codec that takes values as they are: the number 3 of a ``Discrete`` space is 3 on the wire.
-
-    Args:
-        space: The space.
 
     Raises:
         ConfigurationError: It is of a kind that has no such form.

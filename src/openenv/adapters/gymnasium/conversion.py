@@ -24,7 +24,7 @@ Schema = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Conversion:
-    """How the values of two spaces become a client's actions, and its observations values.
+    """Conversion of values of two spaces to a client's actions, and of its observations to values.
 
     Attributes:
         action_space: The space of one environment's actions.

@@ -1,4 +1,4 @@
-"""What an environment reports beside observations, as JSON and back.
+"""Infos of environments as JSON and back.
 
 NumPy's arrays go as lists, NaN as null and an infinite number as the text ``Infinity`` or ``-Infinity``. So that a
 Gymnasium client gets them as they were, the entry ``numpy`` lists where arrays and such numbers stood, and of what
@@ -22,9 +22,6 @@ _FLOAT = {"dtype": "float"}
 
 def plain_info(info: Mapping[str, Any]) -> dict[str, Any]:
     """Write an info as JSON values.
-
-    Args:
-        info: What a Gymnasium environment returned.
 
     Returns:
         The same with lists for arrays, Python's numbers for NumPy's, and text for what has no form in JSON; null for

@@ -28,9 +28,6 @@ _MOST_BOUNDS = 8
 def space_schema(space: Space[Any]) -> Schema:
     """Write the JSON Schema of a space's values.
 
-    Args:
-        space: The space.
-
     Raises:
         ConfigurationError: It is of a kind whose values have no form in JSON here.
 
@@ -106,7 +103,7 @@ def space_from_schema(schema: Mapping[str, Any]) -> Space[Any]:
 
 
 def describe_space(space: Space[Any]) -> str:
-    """Say in words what the JSON of a space's values is, for people and language models.
+    """Describe in words the JSON of a space's values, for people and language models.
 
     Example:
         >>> describe_space(spaces.Discrete(4))
@@ -194,7 +191,7 @@ def _listed(shape: tuple[int, ...], item: str, suffix: str) -> str:
 
 
 def _range_in_words(low: Numbers, high: Numbers) -> str:
-    """Say what bounds numbers have: one for all, or those of each where they are few."""
+    """Describe the bounds of numbers: one for all, or those of each where they are few."""
     ranges = [_bound_in_words(*bounds) for bounds in zip(low.flat, high.flat, strict=True)]
     if len(set(ranges)) == 1:
         return f" {ranges[0]}"

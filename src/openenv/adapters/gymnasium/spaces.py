@@ -294,7 +294,7 @@ class _SchemaReader:
 
 
 def _kind(schema: Schema) -> str:
-    """Say what a field may be, for telling kinds apart and for messages."""
+    """Return what a field may be, for messages and to distinguish kinds."""
     for union in ("anyOf", "oneOf", "allOf"):
         if union in schema:
             return f"{union} of {len(schema[union])} schemas"

@@ -53,7 +53,7 @@ _ENDED = "Expected a reset: the episode has ended."
 
 
 class McpServerObservation(CallToolObservation):
-    """What an MCP server shows: the task's prompt after a reset, and what a tool gave after a call.
+    """Observation of an MCP server: the task's prompt after a reset, and what a tool gave after a call.
 
     Attributes:
         tool_name: The tool; empty after a reset.
@@ -189,7 +189,7 @@ class McpServerEnvironment(TaskListing, Environment[CallToolAction, McpServerObs
         return self._state
 
     def get_metadata(self) -> EnvironmentMetadata:
-        """Say which server it is, without its arguments, which may hold secrets."""
+        """Return the server's name, without its arguments, which may hold secrets."""
         program = Path(self._command[0]).name
         return EnvironmentMetadata(name="mcp-server", description=f"The tools of an MCP server, started by {program}.")
 
@@ -200,7 +200,7 @@ class McpServerEnvironment(TaskListing, Environment[CallToolAction, McpServerObs
 
     @property
     def task_counts(self) -> dict[str, int]:
-        """How many tasks each split has.
+        """Number of tasks of each split.
 
         Raises:
             NotImplementedError: It was given none, and so says nothing of tasks.
@@ -287,11 +287,7 @@ def split_command(command: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def submit(answer: str) -> None:
-    """Give the final answer, which ends the episode.
-
-    Args:
-        answer: The answer.
-    """
+    """Give the final answer, which ends the episode."""
 
 
 def _final_tool(tools: Mapping[str, Tool]) -> MethodTool:
@@ -355,7 +351,7 @@ def _result_of(result: types.CallToolResult) -> dict[str, Any]:
 
 
 def _is_wrapped(structured: Mapping[str, Any], result: types.CallToolResult) -> bool:
-    """Whether a server's library has put a plain value into an object: the text is then of the value alone."""
+    """Return whether a server's library has put a plain value into an object: the text is then of the value alone."""
     if structured.keys() != {"result"}:
         return False
     try:

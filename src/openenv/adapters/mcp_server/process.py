@@ -53,11 +53,6 @@ class ServerProcess:
     async def start(cls, command: Sequence[str], variables: Iterable[str], timeout_s: float) -> Self:
         """Start a server and shake hands with it.
 
-        Args:
-            command: As above.
-            variables: As above.
-            timeout_s: Seconds that this may take.
-
         Raises:
             EnvironmentFailedError: It can't be started, ends at once, says nothing in time, or speaks another protocol.
         """
@@ -77,7 +72,7 @@ class ServerProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether it runs, as far as is known."""
+        """Return whether it runs, as far as is known."""
         return not (self._life.done() or self._ending.is_set())
 
     async def tools(self, timeout_s: float) -> list[types.Tool]:

@@ -9,9 +9,9 @@ from openenv._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from openenv.adapters.openspiel.environment import OpenSpielEnvironment as OpenSpielEnvironment
+    from openenv.adapters.openspiel.factory import environment_for as environment_for
     from openenv.adapters.openspiel.games import game_type as game_type
     from openenv.adapters.openspiel.games import unknown_game as unknown_game
-    from openenv.adapters.openspiel.made import environment_for as environment_for
     from openenv.adapters.openspiel.models import OpenSpielAction as OpenSpielAction
     from openenv.adapters.openspiel.models import OpenSpielObservation as OpenSpielObservation
     from openenv.adapters.openspiel.models import OpenSpielState as OpenSpielState
@@ -24,7 +24,7 @@ else:
         {
             "openenv.adapters.openspiel.environment": ("OpenSpielEnvironment",),
             "openenv.adapters.openspiel.games": ("game_type", "unknown_game"),
-            "openenv.adapters.openspiel.made": ("environment_for",),
+            "openenv.adapters.openspiel.factory": ("environment_for",),
             "openenv.adapters.openspiel.models": ("OpenSpielAction", "OpenSpielObservation", "OpenSpielState"),
             "openenv.adapters.openspiel.opponents": ("OpponentPolicy",),
             "openenv.adapters.openspiel.word_game": ("WordGame",),

@@ -5,6 +5,7 @@ from secrets import randbits
 from typing import Any, ClassVar
 from uuid import uuid4
 
+from openenv.adapters.openspiel.board import as_html
 from openenv.adapters.openspiel.episode import Episode
 from openenv.adapters.openspiel.games import load_game
 from openenv.adapters.openspiel.models import OpenSpielAction, OpenSpielObservation, OpenSpielState
@@ -131,6 +132,11 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
         """Return in words what the player sees who is to move."""
         return "" if self._episode is None else self._episode.text()
 
+    @staticmethod
+    def render_web(observation: dict[str, Any]) -> str | None:
+        """Return the board for the page, of an episode that is played, followed or on record."""
+        return as_html(observation)
+
     def _fresh_state(self, episode_id: str | None, name: str, params: dict[str, Any], players: int) -> OpenSpielState:
         return OpenSpielState(
             episode_id=episode_id,
@@ -154,7 +160,7 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
         )
 
     def _rewards(self, episode: Episode) -> list[float]:
-        """What each player gained since the last observation."""
+        """Return what each player gained since the last observation."""
         gained, self._gained = self._gained, episode.returns
         return [now - before for now, before in zip(self._gained, gained, strict=True)]
 

@@ -14,7 +14,7 @@ _CHANCE, _ALL_AT_ONCE = -1, -2
 
 
 class Episode:
-    """A game in progress, seen by whoever is to move next for the client.
+    """A game in progress, seen by the player that is to move next for the client.
 
     At a node where all players move at once, those whom the client plays choose one after another, and the moves are
     made together.
@@ -50,7 +50,7 @@ class Episode:
 
     @property
     def legal_actions(self) -> list[int]:
-        """What that player may do; nothing once the game is over."""
+        """Legal actions of that player; none once the game is over."""
         if self._legal_actions is None:
             self._legal_actions = legal_actions(self._kind, self._state, self.player)
         return list(self._legal_actions)
@@ -92,7 +92,7 @@ class Episode:
         }
 
     def info_state(self) -> list[float]:
-        """What the player who is to move knows, as numbers; at the end, what the client's player does."""
+        """Return what the player who is to move knows, as numbers; at the end, what the client's player knows."""
         tensor: list[float] = []
         if self._kind.provides_information_state_tensor:
             tensor = self._state.information_state_tensor(self._viewer)
@@ -101,7 +101,7 @@ class Episode:
         return tensor
 
     def text(self) -> str:
-        """What that player knows, in words.
+        """Return what that player knows, in words.
 
         Returns:
             The game's own description, and the legal actions or the result.

@@ -1,14 +1,16 @@
-"""Which games there are, and how one is loaded."""
+"""OpenSpiel's games, and how a game is loaded."""
 
 import json
 from difflib import get_close_matches
 from functools import cache, lru_cache
 from typing import Any
 
+from openenv._extras import install_command
+
 try:
     import pyspiel
 except ImportError as error:
-    raise ImportError('This needs OpenSpiel: pip install "openenv-core[openspiel]"') from error
+    raise ImportError(f"This needs OpenSpiel: {install_command('openspiel')}") from error
 
 from openenv.adapters.openspiel.trial import try_game
 from openenv.core.exceptions import InvalidRequestError
@@ -51,7 +53,7 @@ def game_type(name: str) -> Any:
 
 
 def unknown_game(name: object) -> str:
-    """Say that a game cannot be played, and which could have been meant."""
+    """Return the message for a game that cannot be played, with similar names."""
     close = get_close_matches(str(name), _types(), n=3)
     meant = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(sorted(_types()))}."
     return f"{str(name)[:40]!r} is no game that can be played here; {meant}"
@@ -85,7 +87,7 @@ def load_game(name: str, params: Params, seed: int | str) -> Any:
 
 
 def moves_are_public(game: Any) -> bool:
-    """Say whether every player sees the others' moves."""
+    """Return whether every player sees the others' moves."""
     game_type = game.get_type()
     return game_type.information != pyspiel.GameType.Information.IMPERFECT_INFORMATION or (
         game_type.short_name in _PUBLIC_MOVES

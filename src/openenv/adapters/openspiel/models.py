@@ -1,4 +1,4 @@
-"""What a player sends in a game of OpenSpiel, and what comes back. A client needs no OpenSpiel for it."""
+"""Action, observation and state of a game of OpenSpiel. A client needs no OpenSpiel for them."""
 
 from typing import Any, Literal
 
@@ -32,7 +32,7 @@ class OpenSpielAction(Action):
 
 
 class OpenSpielObservation(Observation):
-    """What the player who is to move sees.
+    """Observation of the player who is to move.
 
     Attributes:
         info_state: The game's information state tensor, flattened; its observation tensor where it has no other; empty
@@ -55,7 +55,7 @@ class OpenSpielObservation(Observation):
 
 
 class OpenSpielState(State):
-    """Where the episode stands. ``step_count`` counts the moves of all players.
+    """State of the episode. ``step_count`` counts the moves of all players.
 
     Attributes:
         game_name: OpenSpiel's name of the game.

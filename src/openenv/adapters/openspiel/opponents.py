@@ -1,4 +1,4 @@
-"""How the players move whom the client does not play."""
+"""Policies of the players that the client does not play."""
 
 from collections.abc import Callable, Sequence
 from random import Random
@@ -12,10 +12,6 @@ Choice = Callable[[Sequence[int]], int]
 
 def opponent(policy: OpponentPolicy, random: Random) -> Choice | None:
     """Return what chooses the moves of the other players.
-
-    Args:
-        policy: The policy's name.
-        random: The source of random moves.
 
     Returns:
         A function from the legal actions to one of them; ``None`` for ``self``, where the client chooses.

@@ -12,10 +12,6 @@ _FILL = {"MALLOC_PERTURB_": "165"}
 def try_game(name: str, params_json: str) -> str | None:
     """Play a game with random moves in a process of its own.
 
-    Args:
-        name: OpenSpiel's short name.
-        params_json: The parameters as a JSON object.
-
     Returns:
         ``None`` if all went well; otherwise a sentence that says what did not.
     """

@@ -21,17 +21,10 @@ from openenv.adapters.ors.results import (
     refusal,
     text_of,
 )
-from openenv.core.env_server.interfaces import Environment
-from openenv.core.env_server.mcp_types import (
-    CallToolAction,
-    CallToolObservation,
-    ListToolsAction,
-    ListToolsObservation,
-    Tool,
-)
+from openenv.adapters.task_list import TaskListEnvironment, index_in_split
+from openenv.core.env_server.mcp_types import CallToolAction, Tool
 from openenv.core.env_server.types import EnvironmentMetadata, State
-from openenv.core.exceptions import ConfigurationError, EnvironmentFailedError, ResetNeededError, TaskNotFoundError
-from openenv.core.tasks.listed_tasks import index_by_seed
+from openenv.core.exceptions import ConfigurationError, EnvironmentFailedError
 from openenv.core.wire.redaction import remember_secret
 
 __all__ = ["OrsEnvironment"]
@@ -44,7 +37,7 @@ _TARGET = re.compile(r"https?://[^/\s]\S*|[\w.-]+(/[\w.-]+)?")
 Secrets = Mapping[str, str | tuple[str, list[str]]]
 
 
-class OrsEnvironment(Environment[CallToolAction, OrsObservation, State]):
+class OrsEnvironment(TaskListEnvironment[OrsObservation, AsyncSession]):
     """An environment of an ORS server. Its tools are the server's; a reset opens a session there and gives the prompt.
 
     Sessions are kept alive by pings, however long a call or a pause takes. All methods that ask the server are
@@ -67,8 +60,6 @@ class OrsEnvironment(Environment[CallToolAction, OrsObservation, State]):
     """
 
     SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
-    OFFERS_TOOLS: ClassVar[bool] = True
-    REQUIRES_RESET: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -87,29 +78,11 @@ class OrsEnvironment(Environment[CallToolAction, OrsObservation, State]):
         self._api_key = api_key or os.environ.get(KEY_VARIABLE) or None
         self._secrets = secrets
         self._api: AsyncEnvironmentsAPI | None = None
-        self._session: AsyncSession | None = None
-        self._state = State()
 
-    async def reset(
-        self,
-        seed: int | None = None,
-        episode_id: str | None = None,
-        split: str | None = None,
-        index: int | None = None,
-        task_spec: dict[str, Any] | None = None,
-    ) -> OrsObservation:
+    async def _begin(
+        self, seed: int | None, split: str | None, index: int | None, task_spec: dict[str, Any] | None
+    ) -> tuple[OrsObservation, State]:
         """Open a session for a task, in place of the one that is open.
-
-        Args:
-            seed: Chooses the task where no index does: the same seed, the same task, and neighbouring seeds
-                neighbouring tasks. Without either it is any.
-            episode_id: Name of the episode.
-            split: The split that the task is listed in.
-            index: Where it is listed there.
-            task_spec: The task itself, which need not be listed.
-
-        Returns:
-            The prompt.
 
         Raises:
             TaskNotFoundError: The server has no such task.
@@ -121,42 +94,16 @@ class OrsEnvironment(Environment[CallToolAction, OrsObservation, State]):
                 session = self._remote.session(task=self._task(task_spec), secrets=self._secrets)
             else:
                 split = split or self.split
-                index = await self._choose(split, seed) if index is None else index
+                if index is None:
+                    index = index_in_split(split, await self._remote.num_tasks(split), seed)
                 session = self._remote.session(split=split, index=index, secrets=self._secrets)
             await _enter(session)
-            self._session = session
+            self._episode = session
             blocks = await session.get_prompt()
-        self._state = State(episode_id=episode_id or session.sid)
-        return OrsObservation(prompt=text_of(blocks), images=images_of(blocks))
-
-    async def step(self, action: CallToolAction | ListToolsAction) -> CallToolObservation | ListToolsObservation:
-        """List the tools, or call one.
-
-        Args:
-            action: Which of both.
-
-        Returns:
-            The tools, or what the tool gave with its reward; ``done`` once the server says that it is finished.
-
-        Raises:
-            ResetNeededError: No episode is being played.
-            EnvironmentFailedError: The tool failed on the server, which ends the session there.
-        """
-        if isinstance(action, ListToolsAction):
-            return ListToolsObservation(tools=await self._tools())
-        session = self._session
-        if session is None:
-            raise ResetNeededError("Expected a reset first: no session is open on the ORS server.")
-        self._state.step_count += 1
-        return await self._call(session, action)
-
-    @property
-    def state(self) -> State:
-        """The episode's name and its steps so far."""
-        return self._state
+        return OrsObservation(prompt=text_of(blocks), images=images_of(blocks)), State(episode_id=session.sid)
 
     def get_metadata(self) -> EnvironmentMetadata:
-        """Say which server it is."""
+        """Return the server's name and description."""
         name = f"ors:{short_name(self.target)}"
         return EnvironmentMetadata(name=name, description=f"What the ORS server {self.target} holds.")
 
@@ -207,12 +154,6 @@ class OrsEnvironment(Environment[CallToolAction, OrsObservation, State]):
             self._api = AsyncOpenReward(api_key=self._api_key).environments
         return self._api.get(_ANY_NAME if is_address else self.target, variant=self._variant)
 
-    async def _choose(self, split: str, seed: int | None) -> int:
-        count = await self._remote.num_tasks(split)
-        if count < 1:
-            raise TaskNotFoundError(f"The ORS server {self.target} has no task in its split {split!r}.")
-        return index_by_seed(count, seed)
-
     def _task(self, task_spec: Mapping[str, Any]) -> Task:
         remote = self._remote
         return Task(
@@ -224,7 +165,7 @@ class OrsEnvironment(Environment[CallToolAction, OrsObservation, State]):
 
     async def _tools(self) -> list[Tool]:
         with as_ours(self.target):
-            offered = self._remote if self._session is None else self._session
+            offered = self._remote if self._episode is None else self._episode
             tools = [
                 offered_tool(spec.name, spec.description, spec.input_schema) for spec in await offered.list_tools()
             ]
@@ -233,10 +174,10 @@ class OrsEnvironment(Environment[CallToolAction, OrsObservation, State]):
             tools.append(offered_terminal_tool(terminal.name, terminal.description, terminal.arg))
         return tools
 
-    async def _call(self, session: AsyncSession, action: CallToolAction) -> OrsObservation:
+    async def _call(self, episode: AsyncSession, action: CallToolAction) -> OrsObservation:
         with as_ours(self.target):
             try:
-                return observation_of(action, await session.call_tool(action.tool_name, action.arguments))
+                return observation_of(action, await episode.call_tool(action.tool_name, action.arguments))
             except ToolCallError as error:
                 return refusal(action, error.reason, error.detail)
             except (ToolFailed, SessionTerminatedError) as error:
@@ -246,13 +187,13 @@ class OrsEnvironment(Environment[CallToolAction, OrsObservation, State]):
                 ) from error
 
     async def _end_session(self) -> None:
-        session, self._session = self._session, None
+        session, self._episode = self._episode, None
         if session is not None:
             await session.__aexit__(None, None, None)
 
 
 def checked_target(target: str) -> str:
-    """Return where an ORS environment is, which clients may be told of.
+    """Return where an ORS environment is, which clients may see.
 
     Raises:
         ConfigurationError: It is no address and no name, or holds a password.

@@ -1,4 +1,4 @@
-"""What goes wrong with an ORS server, as errors of ours."""
+"""Errors of an ORS server, as errors of ours."""
 
 import re
 from collections.abc import Iterator

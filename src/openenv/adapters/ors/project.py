@@ -4,7 +4,6 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, ClassVar
-from uuid import uuid4
 
 from openreward.environments import Environment as OrsClass
 from openreward.environments.session import call_session_tool, list_session_tools
@@ -19,12 +18,11 @@ from openenv.adapters.ors.results import (
     refusal,
     text_of,
 )
-from openenv.core.env_server.interfaces import Environment
-from openenv.core.env_server.mcp_types import CallToolAction, ListToolsAction, ListToolsObservation
+from openenv.adapters.task_list import TaskListEnvironment, index_in_split
+from openenv.core.env_server.mcp_types import CallToolAction, Tool
 from openenv.core.env_server.types import State
-from openenv.core.exceptions import ConfigurationError, ResetNeededError, TaskNotFoundError
+from openenv.core.exceptions import ConfigurationError, TaskNotFoundError
 from openenv.core.rubrics import Rubric, RubricDict
-from openenv.core.tasks.listed_tasks import index_by_seed, whole_seed
 from openenv.core.wire.redaction import remember_secret
 
 __all__ = ["OrsProjectEnvironment", "ToolRewards"]
@@ -51,7 +49,7 @@ class ToolRewards(RubricDict):
         return dict.fromkeys(self, 1.0)
 
 
-class OrsProjectEnvironment(Environment[CallToolAction, OrsObservation, State]):
+class OrsProjectEnvironment(TaskListEnvironment[OrsObservation, OrsClass]):
     """Plays an environment class of the OpenReward SDK in this process; a subclass says which, in ``ors_class``.
 
     A reset makes an instance for a task and returns its prompt; actions are calls of its tools. The tool that takes a
@@ -68,9 +66,6 @@ class OrsProjectEnvironment(Environment[CallToolAction, OrsObservation, State]):
             SECRETS = {"openai_api_key": "OPENAI_API_KEY"}
             ors_class = Riddle
     """
-
-    OFFERS_TOOLS: ClassVar[bool] = True
-    REQUIRES_RESET: ClassVar[bool] = True
 
     ors_class: ClassVar[type[OrsClass]]
     SECRETS: ClassVar[Mapping[str, str]] = {}
@@ -91,85 +86,38 @@ class OrsProjectEnvironment(Environment[CallToolAction, OrsObservation, State]):
 
     def __init__(self) -> None:
         super().__init__(rubric=ToolRewards())
-        self._instance: OrsClass | None = None
-        self._state = State()
 
-    async def reset(
-        self,
-        seed: int | None = None,
-        episode_id: str | None = None,
-        split: str | None = None,
-        index: int | None = None,
-        task_spec: dict[str, Any] | None = None,
-    ) -> OrsObservation:
+    async def _begin(
+        self, seed: int | None, split: str | None, index: int | None, task_spec: dict[str, Any] | None
+    ) -> tuple[OrsObservation, State]:
         """Make an instance for a task, in place of the one before.
-
-        Args:
-            seed: Chooses the task where no index does: the same seed, the same task, and neighbouring seeds
-                neighbouring tasks. Without either it is any.
-            episode_id: Name of the episode; a new one is made up where there is none.
-            split: The split that the task is listed in; by default the first one.
-            index: Where it is listed there.
-            task_spec: The task itself, which need not be listed.
-
-        Returns:
-            The prompt.
 
         Raises:
             TaskNotFoundError: There is no such task.
         """
         await self.close()
         await self._reset_rubric_async()
-        place: dict[str, Any] = {}
+        listed: dict[str, Any] = {}
         if task_spec is None:
             split = split or next(iter(await self.list_splits()), "train")
-            index = await self._choose(split, seed) if index is None else index
+            if index is None:
+                index = index_in_split(split, await self.num_tasks(split), seed)
             task_spec = dict(await self.get_task(split, index))
-            place = {"split": split, "index": index}
-        self._instance = await run_user_callable(self.ors_class, task_spec=task_spec, secrets=self._secrets())
+            listed = {"split": split, "index": index}
+        self._episode = await run_user_callable(self.ors_class, task_spec=task_spec, secrets=self._secrets())
         try:
-            await run_user_callable(self._instance.setup)
-            blocks = await run_user_callable(self._instance.get_prompt)
+            await run_user_callable(self._episode.setup)
+            blocks = await run_user_callable(self._episode.get_prompt)
         except BaseException:
             with suppress(Exception):  # the failure of what is half made hides no other
                 await self.close()
             raise
-        self._state = State(episode_id=episode_id or str(uuid4()), source_type="ors", task_spec=task_spec, **place)
-        return OrsObservation(prompt=text_of(blocks), images=images_of(blocks))
-
-    async def step(self, action: CallToolAction | ListToolsAction) -> OrsObservation | ListToolsObservation:
-        """List the tools, or call one.
-
-        Args:
-            action: The list's or the call's action.
-
-        Returns:
-            The tools, or what the tool gave with its reward; ``done`` once the tool says that it is finished.
-
-        Raises:
-            ResetNeededError: No episode is being played.
-        """
-        if isinstance(action, ListToolsAction):
-            return await self._tools()
-        if self._instance is None:
-            raise ResetNeededError("Expected a reset before the first call of a tool.")
-        self._state.step_count += 1
-        outcome = (await call_session_tool(self._instance, None, action.tool_name, action.arguments)).root
-        if not outcome.ok:
-            return refusal(action, outcome.reason, outcome.error)
-        observation = observation_of(action, outcome.output)
-        if observation.reward is not None:
-            observation.reward = await self._apply_rubric_async(action, observation)
-        return observation
-
-    @property
-    def state(self) -> State:
-        """The episode's name, its steps so far and its task."""
-        return self._state
+        state = State(source_type="ors", task_spec=task_spec, **listed)
+        return OrsObservation(prompt=text_of(blocks), images=images_of(blocks)), state
 
     async def close(self) -> None:  # type: ignore[override]  # what returns something to await may stand for it
         """Tear down the instance of the episode, if there is one."""
-        instance, self._instance = self._instance, None
+        instance, self._episode = self._episode, None
         if instance is not None:
             await run_user_callable(instance.teardown)
 
@@ -212,22 +160,22 @@ class OrsProjectEnvironment(Environment[CallToolAction, OrsObservation, State]):
             raise TaskNotFoundError(f"Expected one of the splits {', '.join(known) or '(none)'}, got {split!r:.100}.")
         return await run_user_callable(method, split, *arguments)
 
-    async def _choose(self, split: str, seed: int | None) -> int:
-        count = await self.num_tasks(split)
-        if count < 1:
-            raise TaskNotFoundError(f"The split {split!r} has no task.")
-        return index_by_seed(count, None if seed is None else whole_seed(seed))
-
-    async def _tools(self) -> ListToolsObservation:
-        if self._instance is None:
-            listed = self.ors_class.list_tools()
-        else:
-            listed = await list_session_tools(self._instance, None)
+    async def _tools(self) -> list[Tool]:
+        listed = self.ors_class.list_tools() if self._episode is None else await list_session_tools(self._episode, None)
         tools = [offered_tool(spec.name, spec.description, spec.input_schema) for spec in listed.tools]
         terminal = listed.terminal_tool
         if terminal is not None:
             tools.append(offered_terminal_tool(terminal.name, terminal.description, terminal.arg))
-        return ListToolsObservation(tools=tools)
+        return tools
+
+    async def _call(self, episode: OrsClass, action: CallToolAction) -> OrsObservation:
+        outcome = (await call_session_tool(episode, None, action.tool_name, action.arguments)).root
+        if not outcome.ok:
+            return refusal(action, outcome.reason, outcome.error)
+        observation = observation_of(action, outcome.output)
+        if observation.reward is not None:
+            observation.reward = await self._apply_rubric_async(action, observation)
+        return observation
 
     def _secrets(self) -> dict[str, str]:
         secrets = {name: os.environ[variable] for name, variable in self.SECRETS.items() if variable in os.environ}

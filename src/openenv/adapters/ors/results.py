@@ -1,4 +1,4 @@
-"""What ORS shows and answers, as observations of ours: prompts, tools, results and refusals.
+"""Observations of ours for what ORS shows and answers: prompts, tools, results and refusals.
 
 The SDK has its blocks twice, for its clients and for its servers; both have the same fields.
 """
@@ -27,7 +27,7 @@ _NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}}
 
 
 class OrsObservation(CallToolObservation):
-    """What an ORS environment shows: the prompt after a reset, and what a tool gave after a call.
+    """Observation of an ORS environment: the prompt after a reset, and what a tool gave after a call.
 
     Attributes:
         tool_name: The tool; empty after a reset.
@@ -91,7 +91,7 @@ def observation_of(action: CallToolAction, output: Any) -> OrsObservation:
 
 
 def refusal(action: CallToolAction, reason: str | None, message: str) -> OrsObservation:
-    """Say why a call was not carried out.
+    """Return the observation of a call that was not carried out.
 
     Args:
         action: The call.

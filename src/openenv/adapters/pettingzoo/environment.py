@@ -1,28 +1,20 @@
 """A turn-based game of PettingZoo's (its AEC) as an environment to serve."""
 
-from typing import Any, ClassVar, Generic, Self, TypeVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 import pettingzoo
 
-from openenv.adapters.gymnasium.codecs import Codec
-from openenv.adapters.gymnasium.copying import deep_copy
 from openenv.adapters.gymnasium.infos import plain_info
-from openenv.adapters.gymnasium.models import GymnasiumAction, GymnasiumObservation
+from openenv.adapters.gymnasium.space_environment import ActT, ObsT, SpaceEnvironment, Step
 from openenv.adapters.pettingzoo.opponents import Seating, Turn, legal_actions
-from openenv.core.env_server.interfaces import Environment
-from openenv.core.env_server.types import EnvironmentMetadata, State
-from openenv.core.exceptions import ConfigurationError, IllegalActionError
+from openenv.core.exceptions import IllegalActionError
 from openenv.core.plain_values import single_value
 
 __all__ = ["PettingZooEnvironment"]
 
-ActT = TypeVar("ActT", bound=GymnasiumAction[Any])
-ObsT = TypeVar("ObsT", bound=GymnasiumObservation[Any])
-Step = tuple[ObsT, float, bool, bool, dict[str, Any]]
 
-
-class PettingZooEnvironment(Environment[ActT, ObsT, State], Generic[ActT, ObsT]):
+class PettingZooEnvironment(SpaceEnvironment[ActT, ObsT]):
     """A turn-based game, to be served; ``environment_class`` makes the class for an id.
 
     A session's client plays one seat. An opponent in the server plays the others, so that a step is a move and what was
@@ -36,35 +28,18 @@ class PettingZooEnvironment(Environment[ActT, ObsT, State], Generic[ActT, ObsT])
         'player_1'
     """
 
-    SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
-    REQUIRES_RESET: ClassVar[bool] = True
-
-    id: ClassVar[str]
-    """PettingZoo's id."""
-
-    arguments: ClassVar[dict[str, Any]]
-    """What ``pettingzoo.make`` is given beside the id."""
+    library: ClassVar[str] = "pettingzoo"
+    example_id: ClassVar[str] = "classic/tictactoe-v3"
 
     seating: ClassVar[Seating]
-    """Who plays which seat."""
-
-    description: ClassVar[str]
-    action_codec: ClassVar[Codec]
-    observation_codec: ClassVar[Codec]
-
-    blank: ClassVar[GymnasiumObservation[Any]]
-    """An observation to be filled in: a copy costs a fifth of what making one does."""
+    """Player of each seat."""
 
     def __init__(self) -> None:
         super().__init__()
-        if not hasattr(type(self), "id"):
-            raise ConfigurationError(
-                "PettingZooEnvironment is of no game in particular; make the class of one with "
-                'openenv.adapters.pettingzoo.environment_class("classic/tictactoe-v3").'
-            )
-        self._env: Any = pettingzoo.make("aec", self.id, **self.arguments)
         self._numbers = np.random.default_rng()
-        self._state = State()
+
+    def _open(self) -> Any:
+        return pettingzoo.make("aec", self.id, **self.arguments)
 
     def reset(
         self, seed: int | None = None, episode_id: str | None = None, **options: Any
@@ -78,7 +53,7 @@ class PettingZooEnvironment(Environment[ActT, ObsT, State], Generic[ActT, ObsT])
         """
         if seed is not None:
             self._numbers = np.random.default_rng(seed)
-        self._state = State(episode_id=episode_id)
+        self._episode_id, self._steps = episode_id, 0
         self._env.reset(seed=seed, options=options or None)
         self._play_others()
         observation, reward, terminated, truncated, info = self._look()
@@ -96,34 +71,11 @@ class PettingZooEnvironment(Environment[ActT, ObsT, State], Generic[ActT, ObsT])
         move = self.action_codec.decode(action.action)
         self._refuse_illegal(move)
         self._env.step(move)
-        self._state.step_count += 1
+        self._steps += 1
         if self.seating.opponent is None:
             return self._after_any_seat(mover)
         self._play_others()
         return self._look()
-
-    @property
-    def state(self) -> State:
-        """The game's name and the client's moves so far."""
-        return self._state
-
-    def render(self) -> str | np.ndarray[Any, Any] | None:
-        """Show the position, where the game was made with a ``render_mode``."""
-        if self._env.render_mode is None:
-            return None
-        return cast("str | np.ndarray[Any, Any] | None", self._env.render())
-
-    def close(self) -> None:
-        """Close the game."""
-        self._env.close()
-
-    def get_metadata(self) -> EnvironmentMetadata:
-        """Say what the game is, in its author's words."""
-        return EnvironmentMetadata(name=f"pettingzoo:{self.id}", description=self.description)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Copy it with all that its future depends on, or refuse."""
-        return deep_copy(self, self._env.unwrapped, memo)
 
     def _turn(self) -> Turn:
         agent = self._env.agent_selection
@@ -163,8 +115,3 @@ class PettingZooEnvironment(Environment[ActT, ObsT, State], Generic[ActT, ObsT])
             env.step(None)
         observation, _, _, _, info = self._look()
         return observation, rewards[mover], terminated, truncated and not terminated, {**info, "rewards": rewards}
-
-    def _observation(self, value: Any) -> ObsT:
-        """Make an observation without checking it: its space is the game's own promise."""
-        filled_in = {"observation": self.observation_codec.encode(value), "metadata": {}}
-        return cast("ObsT", self.blank.model_copy(update=filled_in))

@@ -1,4 +1,4 @@
-"""Who plays the seats that the client does not."""
+"""Players of the seats that the client does not play."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ Numbers = np.random.Generator
 
 @dataclass(frozen=True)
 class Turn:
-    """What the player that is to move knows.
+    """Knowledge of the player that is to move.
 
     Attributes:
         agent: The seat that is to move.
@@ -39,7 +39,7 @@ Opponent = Callable[[Turn, Numbers], Any]
 
 @dataclass(frozen=True)
 class Seating:
-    """Who plays which seat.
+    """Players of the seats.
 
     Attributes:
         seat: The one that the client plays, where it does not play all.

@@ -9,7 +9,7 @@ from openenv._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from openenv.adapters.reasoning_gym.environment import ReasoningEnvironment as ReasoningEnvironment
-    from openenv.adapters.reasoning_gym.made import environment_for as environment_for
+    from openenv.adapters.reasoning_gym.factory import environment_for as environment_for
     from openenv.adapters.reasoning_gym.models import AnswerAction as AnswerAction
     from openenv.adapters.reasoning_gym.models import ReasoningObservation as ReasoningObservation
     from openenv.adapters.reasoning_gym.models import ReasoningState as ReasoningState
@@ -18,7 +18,7 @@ else:
         __name__,
         {
             "openenv.adapters.reasoning_gym.environment": ("ReasoningEnvironment",),
-            "openenv.adapters.reasoning_gym.made": ("environment_for",),
+            "openenv.adapters.reasoning_gym.factory": ("environment_for",),
             "openenv.adapters.reasoning_gym.models": ("AnswerAction", "ReasoningObservation", "ReasoningState"),
         },
     )

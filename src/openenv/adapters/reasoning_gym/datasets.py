@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import Any
 
+from openenv._extras import install_command
+
 try:
     import numpy
     from reasoning_gym import create_dataset
@@ -16,7 +18,7 @@ try:
     from reasoning_gym.dataset import ProceduralDataset
     from reasoning_gym.factory import DATASETS
 except ImportError as error:
-    raise ImportError('This needs reasoning-gym: pip install "openenv-core[reasoning-gym]"') from error
+    raise ImportError(f"This needs reasoning-gym: {install_command('reasoning-gym')}") from error
 
 from openenv.adapters.ids import did_you_mean
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
@@ -25,7 +27,7 @@ __all__ = ["DEFAULT_SIZE", "SPLITS", "check_dataset", "make_task", "open_dataset
 
 DEFAULT_SIZE = 500
 SPLITS: Mapping[str, int] = {"train": 0, "validation": 10**9, "test": 2 * 10**9}
-"""How far each split's seed is from the requested seed. Task ``i`` comes of the seed plus ``i``, so that splits whose
+"""Distance of each split's seed from the requested seed. Task ``i`` comes of the seed plus ``i``, so that splits whose
 seeds were neighbours would share tasks."""
 
 _SPLIT_ROOM = 10**9
@@ -52,10 +54,6 @@ def make_task(dataset: ProceduralDataset, index: int) -> dict[str, Any]:
     """Make a task: the same one for the same place, whatever other threads do.
 
     Two datasets, ``list_functions`` and ``pool_matrix``, draw from random numbers that the whole process shares.
-
-    Args:
-        dataset: The dataset.
-        index: The task's index.
     """
     task: dict[str, Any]
     if _draws_from_global_numbers(dataset):
@@ -118,11 +116,7 @@ def check_dataset(name: str, arguments: Mapping[str, Any], sandbox: str | None) 
 
 
 def runs_answers(dataset: type[ProceduralDataset]) -> bool:
-    """Whether a dataset runs answers as Python to score them, which it says in its own source.
-
-    Args:
-        dataset: Its class.
-    """
+    """Return whether a dataset runs answers as Python to score them, which it says in its own source."""
     source = ast.parse(textwrap.dedent(inspect.getsource(dataset.score_answer)))
     calls = (node for node in ast.walk(source) if isinstance(node, ast.Call))
     return any(_called(call) in _RUNNING and not _is_the_datasets_own(call) for call in calls)
@@ -135,7 +129,7 @@ def _called(call: ast.Call) -> str:
 
 
 def _is_the_datasets_own(call: ast.Call) -> bool:
-    """Whether what is run is a part of the task, as in ``eval(entry["answer"])``."""
+    """Return whether what is run is a part of the task, as in ``eval(entry["answer"])``."""
     argument = call.args[0] if call.args else None
     if not isinstance(argument, ast.Subscript) or not isinstance(argument.value, ast.Name):
         return False

@@ -98,7 +98,7 @@ class ReasoningEnvironment(TaskListing, Environment[AnswerAction, ReasoningObser
 
     @property
     def state(self) -> ReasoningState:
-        """Which task is played, and whether it was answered."""
+        """The task that is played, and whether it was answered."""
         return self._state
 
     def render(self) -> str | None:
@@ -106,7 +106,7 @@ class ReasoningEnvironment(TaskListing, Environment[AnswerAction, ReasoningObser
         return self._outcome
 
     def get_metadata(self) -> EnvironmentMetadata:
-        """Say which dataset it is."""
+        """Return the dataset's name and description."""
         return EnvironmentMetadata(
             name=f"reasoning_gym:{self.dataset}",
             description=f"Questions of reasoning-gym's dataset {self.dataset}; one step answers one.",
@@ -114,7 +114,7 @@ class ReasoningEnvironment(TaskListing, Environment[AnswerAction, ReasoningObser
 
     @property
     def task_counts(self) -> dict[str, int]:
-        """How many tasks each split has."""
+        """Number of tasks of each split."""
         return dict.fromkeys(SPLITS, self.arguments.get("size", DEFAULT_SIZE))
 
     def _tasks(self, split: str) -> "ProceduralDataset":

@@ -1,4 +1,4 @@
-"""What is sent to a dataset of reasoning-gym, and what comes back. A client needs no reasoning-gym for it."""
+"""Action, observation and state of a dataset of reasoning-gym. A client needs no reasoning-gym for them."""
 
 from pydantic import Field
 
@@ -14,13 +14,13 @@ class AnswerAction(Action):
 
 
 class ReasoningObservation(Observation):
-    """What a dataset asks; after the answer, the metadata has the dataset's own answer."""
+    """Question of a dataset; after the answer, the metadata has the dataset's own answer."""
 
     text: str = Field(default="", description="the question; empty after the answer")
 
 
 class ReasoningState(State):
-    """Which task is played."""
+    """The task that is played."""
 
     dataset: str = Field(description="the dataset's name")
     split: str | None = Field(default=None, description="the split that the task is of")

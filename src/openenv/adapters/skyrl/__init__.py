@@ -4,13 +4,15 @@ SkyRL-Gym's environments, to be served: ``environment_for("gsm8k")``. Served env
 ``ServedTextEnv``, which is registered there with one line.
 """
 
+from openenv._extras import install_command
+
 try:
     import skyrl_gym as _skyrl_gym  # noqa: F401  # said here once, in place of a traceback from the depths
 except ImportError as error:
-    raise ImportError('This needs SkyRL-Gym: pip install "openenv-core[skyrl]"') from error
+    raise ImportError(f"This needs SkyRL-Gym: {install_command('skyrl')}") from error
 
 from openenv.adapters.skyrl.environment import ConversationObservation, ReplyAction, SkyRLEnvironment, SkyRLState
-from openenv.adapters.skyrl.made import environment_for
+from openenv.adapters.skyrl.factory import environment_for
 from openenv.adapters.skyrl.served import ServedTextEnv
 
 __all__ = [

@@ -29,7 +29,7 @@ class ReplyAction(Action):
 
 
 class ConversationObservation(Observation):
-    """What is new in the conversation."""
+    """New messages of the conversation."""
 
     text: str = Field(default="", description="what the new messages say, as one text")
     messages: list[dict[str, Any]] = Field(default_factory=list, description="the new messages, with role and content")
@@ -39,7 +39,7 @@ class ConversationObservation(Observation):
 
 
 class SkyRLState(State):
-    """Where the conversation stands."""
+    """State of the conversation."""
 
     split: str | None = Field(default=None, description="the split that the task is of")
     index: int | None = Field(default=None, description="the task's index in its split")
@@ -53,7 +53,7 @@ class SkyRLEnvironment(TaskListing, Environment[ReplyAction, ConversationObserva
 
     Args:
         env_id: SkyRL-Gym's id.
-        settings: The environment's configuration; it is handed on as OmegaConf's, which is what SkyRL does.
+        settings: The environment's configuration; it is passed as OmegaConf's, as SkyRL does.
         extras: What every task has, unless it has its own.
         tasks: The file that lists the tasks.
 
@@ -139,7 +139,7 @@ class SkyRLEnvironment(TaskListing, Environment[ReplyAction, ConversationObserva
 
     @property
     def state(self) -> SkyRLState:
-        """Which task is played, and the environment's metrics."""
+        """The task that is played, and the environment's metrics."""
         if self._env is not None:
             self._state.metrics = dict(self._env.get_metrics())
         return self._state
@@ -151,12 +151,12 @@ class SkyRLEnvironment(TaskListing, Environment[ReplyAction, ConversationObserva
             env.close()
 
     def get_metadata(self) -> EnvironmentMetadata:
-        """Say which environment it is."""
+        """Return the environment's name and description."""
         return EnvironmentMetadata(name=f"skyrl:{self.id}", description=f"SkyRL-Gym's text environment {self.id}.")
 
     @property
     def task_counts(self) -> dict[str, int]:
-        """How many tasks each split of the file has."""
+        """Number of tasks of each split of the file."""
         return {split: len(tasks) for split, tasks in self._tasks.items()}
 
     def _check_listed(self) -> None:

@@ -2,24 +2,15 @@
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
-from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from openenv.adapters.task_list import TaskListEnvironment
 from openenv.adapters.verifiers.loading import VerifiersTasks
 from openenv.core.documents import parse_json
-from openenv.core.env_server.interfaces import Environment
-from openenv.core.env_server.mcp_types import (
-    CallToolAction,
-    CallToolObservation,
-    ListToolsAction,
-    ListToolsObservation,
-    Tool,
-    ToolError,
-    ToolErrorType,
-)
+from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation, Tool, ToolError, ToolErrorType
 from openenv.core.env_server.types import State
-from openenv.core.exceptions import ConfigurationError, InvalidRequestError, ResetNeededError
+from openenv.core.exceptions import ConfigurationError, InvalidRequestError
 from openenv.core.rewards.verifiers_rubrics import VerifiersReward
 from openenv.core.tasks import TaskListing
 
@@ -29,7 +20,7 @@ _SUBMIT = "submit"
 
 
 class VerifiersObservation(CallToolObservation):
-    """What an environment of verifiers shows: the prompt after a reset, and that an answer was scored.
+    """Observation of an environment of verifiers: the prompt after a reset, and that an answer was scored.
 
     Attributes:
         tool_name: The tool; empty after a reset.
@@ -71,7 +62,7 @@ class _RolloutReward(VerifiersReward):
         return await self.score({**observation, "completion": action}, action, observation)
 
 
-class VerifiersEnvironment(TaskListing, Environment[CallToolAction, VerifiersObservation, State]):
+class VerifiersEnvironment(TaskListing, TaskListEnvironment[VerifiersObservation, dict[str, Any]]):
     """Plays an environment of verifiers; a subclass says which, in ``tasks``.
 
     A reset returns the prompt of a row. The only tool, ``submit``, takes the answer, has the rubric score it, and ends
@@ -87,9 +78,6 @@ class VerifiersEnvironment(TaskListing, Environment[CallToolAction, VerifiersObs
             tasks = load_verifiers(load_environment, {"num_examples": 100})
     """
 
-    OFFERS_TOOLS: ClassVar[bool] = True
-    REQUIRES_RESET: ClassVar[bool] = True
-
     tasks: ClassVar[VerifiersTasks]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -104,81 +92,44 @@ class VerifiersEnvironment(TaskListing, Environment[CallToolAction, VerifiersObs
 
     def __init__(self) -> None:
         super().__init__(rubric=_RolloutReward(self.tasks.rubric))
-        self._rollout: dict[str, Any] | None = None
-        self._state = State()
 
     @property
     def task_counts(self) -> Mapping[str, int]:
-        """How many rows each split has."""
+        """Number of rows of each split."""
         return self.tasks.task_counts
 
-    async def reset(
-        self,
-        seed: int | None = None,
-        episode_id: str | None = None,
-        split: str | None = None,
-        index: int | None = None,
-        task_spec: dict[str, Any] | None = None,
-    ) -> VerifiersObservation:
+    async def _begin(
+        self, seed: int | None, split: str | None, index: int | None, task_spec: dict[str, Any] | None
+    ) -> tuple[VerifiersObservation, State]:
         """Begin an episode with a row of the dataset.
-
-        Args:
-            seed: Chooses the row where no index does: the same seed, the same row, and neighbouring seeds
-                neighbouring rows. Without either it is any.
-            episode_id: Name of the episode; a new one is made up where there is none.
-            split: ``train`` or ``eval``; by default the first that there is.
-            index: Which row of the split.
-            task_spec: The row itself, which need not be listed.
-
-        Returns:
-            The prompt.
 
         Raises:
             TaskNotFoundError: There is no such row.
             InvalidRequestError: The row has neither a prompt nor a question.
         """
         await self._reset_rubric_async()
-        place: dict[str, Any] = {}
+        state = State(source_type="verifiers")
         if task_spec is None:
             chosen = self.choose_task(split, index, seed)
             task_spec = self.tasks.row(chosen)
-            place = {"split": chosen.split, "index": chosen.index}
-        self._rollout = _rollout(task_spec)
-        self._state = State(episode_id=episode_id or str(uuid4()), source_type="verifiers", **place)
-        messages = self._rollout["prompt"]
-        return VerifiersObservation(prompt=_text_of(messages), messages=messages)
+            state = State(source_type="verifiers", split=chosen.split, index=chosen.index)
+        self._episode = _rollout(task_spec)
+        messages = self._episode["prompt"]
+        return VerifiersObservation(prompt=_text_of(messages), messages=messages), state
 
-    async def step(self, action: CallToolAction | ListToolsAction) -> VerifiersObservation | ListToolsObservation:
-        """List the tool, or submit an answer.
+    async def _tools(self) -> list[Tool]:
+        return [_tool()]
 
-        Args:
-            action: The list's or the call's action.
-
-        Returns:
-            The tool, or the end of the episode with its reward.
-
-        Raises:
-            ResetNeededError: No episode is being played.
-        """
-        if isinstance(action, ListToolsAction):
-            return ListToolsObservation(tools=[_tool()])
-        if self._rollout is None:
-            raise ResetNeededError("Expected a reset before an answer is submitted.")
-        self._state.step_count += 1
+    async def _call(self, episode: dict[str, Any], action: CallToolAction) -> VerifiersObservation:
         if action.tool_name != _SUBMIT:
             return _refused(action, ToolErrorType.TOOL_NOT_FOUND, f"There is one tool, {_SUBMIT}.")
         try:
             submission = _Submission.model_validate(action.arguments)
         except ValidationError as error:
             return _refused(action, ToolErrorType.INVALID_ARGS, str(error))
-        reward = await self._apply_rubric_async(submission.as_messages(), self._rollout)
-        self._rollout = None  # not before: where the rubric fails, the answer may be submitted once more
+        reward = await self._apply_rubric_async(submission.as_messages(), episode)
+        self._episode = None  # not before: where the rubric fails, the answer may be submitted once more
         return VerifiersObservation(tool_name=_SUBMIT, result="The answer was scored.", reward=reward, done=True)
-
-    @property
-    def state(self) -> State:
-        """The episode's name, its steps so far and where its row is listed."""
-        return self._state
 
 
 def _rollout(row: Mapping[str, Any]) -> dict[str, Any]:

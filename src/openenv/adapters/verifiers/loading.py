@@ -1,4 +1,4 @@
-"""What an environment of verifiers consists of: made by its ``load_environment``, its tasks and its rubric."""
+"""Parts of an environment of verifiers: made by its ``load_environment``, its tasks and its rubric."""
 
 import logging
 import signal
@@ -49,7 +49,7 @@ class VerifiersTasks(TaskSource):
 
     @property
     def task_counts(self) -> Mapping[str, int]:
-        """How many rows each split has."""
+        """Number of rows of each split."""
         return {split: len(rows) for split, rows in self.splits.items()}
 
     def row(self, place: TaskRef) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """``openenv collect``: episodes of a player or a model, as conversations to train on."""
 
 from collections.abc import Mapping
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from shlex import quote
@@ -11,28 +12,10 @@ from rich.console import Console
 
 from openenv.cli.groups import command_app
 from openenv.cli.hub import is_interactive, show_progress_to_people_only
-from openenv.cli.key_values import read_reset
 from openenv.cli.model_address import SCRIPTED, ProviderName, model_address
-from openenv.cli.options import (
-    BaseUrl,
-    FormName,
-    LLMEndpoint,
-    LLMPort,
-    MaxTokens,
-    PlayedEnvironment,
-    PlayerKind,
-    ResetParameters,
-    Sessions,
-    StepTimeoutS,
-    SystemPrompt,
-    Traces,
-    TracesLeaveOut,
-    form_option,
-    max_turns_option,
-    seed_option,
-    temperature_option,
-)
-from openenv.cli.play_settings import play_settings
+from openenv.cli.options import LLMPort, PlayedEnvironment, Sessions, episodes_option, folder_option, player_option
+from openenv.cli.play_settings import play_options, play_settings
+from openenv.cli.setting_options import with_settings
 from openenv.cli.targets import check_server, played_environment
 from openenv.core.documents import DocumentError, parse_json
 from openenv.core.exceptions import ConfigurationError
@@ -42,105 +25,78 @@ if TYPE_CHECKING:
     from openenv.hub.client import Hub
     from openenv.train.dataset.collecting import CollectResult
 
-Model = Annotated[str | None, typer.Option(help="Name of a model at --llm-endpoint, or of --provider.")]
-ModelProvider = Annotated[
-    ProviderName | None,
-    typer.Option(
-        "--provider",
-        help="Whose API the model is behind; its key is in OPENAI_API_KEY or ANTHROPIC_API_KEY. With scripted no model "
-        "plays.",
-    ),
-]
-Tasks = Annotated[
-    str | None, typer.Option(help="A split of the environment's tasks, or a file of them.  [default: seeds]")
-]
-Episodes = Annotated[int, typer.Option("--episodes", "--num-episodes", "-n", min=1, help="Episodes to play in all.")]
-Output = Annotated[
-    Path,
-    typer.Option(
-        "--output", "--output-dir", "-o", help="Folder for them; one that was begun like this is gone on with."
-    ),
-]
-KeepLosses = Annotated[bool, typer.Option("--keep-losses", help="Keep lost episodes: has no effect, they are kept.")]
-Resume = Annotated[bool, typer.Option("--resume/--no-resume", help="Go on with a folder that has episodes.")]
-EpisodeIdPrefix = Annotated[
-    str | None,
-    typer.Option(metavar="PREFIX", help="Name the episodes PREFIX-000000 and so on, in their lines and the traces."),
-]
-DatasetConfig = Annotated[
-    str | None,
-    typer.Option(metavar="JSON", help="Object that every reset is passed as dataset_config, beside --reset."),
-]
-PushToHub = Annotated[
-    str | None,
-    typer.Option(
-        "--push-to-hub", "-H", metavar="OWNER/NAME", help="Dataset on the Hub that the episodes are pushed to."
-    ),
-]
-Private = Annotated[bool, typer.Option("--private", help="Only you and your organization see that dataset.")]
-CommitMessage = Annotated[
-    str | None, typer.Option(help="What the commit of --push-to-hub says.  [default: the number of episodes]")
-]
-MinReward = Annotated[float | None, typer.Option(help="Keep only episodes with at least this reward.")]
-Form = Annotated[FormName, form_option()]
-MaxTurns = Annotated[int, max_turns_option()]
-Temperature = Annotated[float, temperature_option()]
-Seed = Annotated[int, seed_option()]
+SETTINGS = play_options(
+    {
+        "model": "name of a model at --llm-endpoint, or of --provider",
+        "tasks": "split of the environment's tasks, or a file of them; default: seeds",
+        "reset": "parameters of every reset beside its task, as in difficulty=hard",
+        "max_turns": "actions after which an episode is cut off; default: 32",
+        "temperature": "temperature of the model's sampling",
+        "seed": "seed that tasks without a list and players derive from",
+    },
+)
+hub_option = partial(typer.Option, rich_help_panel="Dataset on the Hub")
 
 
+@with_settings(SETTINGS)
 def collect(
+    settings: dict[str, Any],
     environment: PlayedEnvironment,
-    output: Output,
-    episodes: Episodes = 100,
-    player: PlayerKind = None,
-    model: Model = None,
-    base_url: BaseUrl = None,
-    provider: ModelProvider = None,
-    llm_endpoint: LLMEndpoint = None,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "--output-dir", "-o", help="Folder for them; one that was begun like this is gone on with."
+        ),
+    ],
+    episodes: Annotated[
+        int, typer.Option("--episodes", "--num-episodes", "-n", min=1, help="Episodes to play in all.")
+    ] = 100,
+    provider: Annotated[
+        ProviderName | None,
+        player_option(
+            help="Whose API the model is behind; its key is in OPENAI_API_KEY or ANTHROPIC_API_KEY. With scripted no "
+            "model plays.",
+        ),
+    ] = None,
     llm_port: LLMPort = None,
-    tasks: Tasks = None,
-    reset: ResetParameters = None,
-    min_reward: MinReward = None,
-    keep_losses: KeepLosses = False,
-    resume: Resume = True,
-    form: Form = "tools",
-    system_prompt: SystemPrompt = None,
-    max_turns: MaxTurns = 32,
-    temperature: Temperature = 1.0,
-    max_tokens: MaxTokens = None,
-    seed: Seed = 1,
+    min_reward: Annotated[float | None, folder_option(help="Keep only episodes with at least this reward.")] = None,
+    keep_losses: Annotated[
+        bool, typer.Option("--keep-losses", help="Keep lost episodes: has no effect, they are kept.", hidden=True)
+    ] = False,
+    resume: Annotated[
+        bool, folder_option("--resume/--no-resume", help="Go on with a folder that has episodes.")
+    ] = True,
     sessions: Sessions = 16,
-    step_timeout_s: StepTimeoutS = 60.0,
-    traces: Traces = True,
-    traces_leave_out: TracesLeaveOut = None,
-    episode_id_prefix: EpisodeIdPrefix = None,
-    dataset_config: DatasetConfig = None,
-    push_to_hub: PushToHub = None,
-    private: Private = False,
-    commit_message: CommitMessage = None,
+    episode_id_prefix: Annotated[
+        str | None,
+        folder_option(
+            metavar="PREFIX", help="Name the episodes PREFIX-000000 and so on, in their lines and the traces."
+        ),
+    ] = None,
+    dataset_config: Annotated[
+        str | None,
+        episodes_option(metavar="JSON", help="Object that every reset is passed as dataset_config, beside --reset."),
+    ] = None,
+    push_to_hub: Annotated[
+        str | None,
+        hub_option(
+            "--push-to-hub", "-H", metavar="OWNER/NAME", help="Dataset on the Hub that the episodes are pushed to."
+        ),
+    ] = None,
+    private: Annotated[bool, hub_option("--private", help="Only you and your organization see that dataset.")] = False,
+    commit_message: Annotated[
+        str | None, hub_option(help="What the commit of --push-to-hub says.  [default: the number of episodes]")
+    ] = None,
 ) -> None:
     """Play episodes with a scripted player or a model, and keep their conversations to train on."""
     console = Console()
-    address = model_address(provider, llm_endpoint, llm_port)
-    settings = play_settings(
-        environment=played_environment(environment, "collect", base_url),
-        player=player or ("scripted" if provider == SCRIPTED and address is None else None),
-        base_url=base_url,
-        model=model,
-        llm_endpoint=address,
-        tasks=tasks,
-        reset=_reset(reset or [], dataset_config),
-        form=form,
-        system_prompt=system_prompt,
-        max_turns=max_turns,
-        temperature=temperature,
-        max_tokens=max_tokens,
-        seed=seed,
-        step_timeout_s=step_timeout_s,
-        traces=traces,
-        traces_leave_out=tuple(traces_leave_out or ()),
-    )
-    if model is not None and address is None:
+    address = model_address(provider, settings.get("llm_endpoint"), llm_port)
+    if provider == SCRIPTED and address is None:
+        settings.setdefault("player", "scripted")
+    reset = _reset(settings.get("reset"), dataset_config)
+    environment = played_environment(environment, "collect", settings.get("base_url"))
+    played = play_settings(**{"environment": environment, **settings, "llm_endpoint": address, "reset": reset})
+    if played.model is not None and address is None:
         raise ConfigurationError(
             "A model plays behind an address: give it with --llm-endpoint, as http://host:8000/v1, or name a "
             "--provider. --base-url is the address of the environment's server."
@@ -149,12 +105,12 @@ def collect(
         raise ConfigurationError("--keep-losses keeps every episode, and --min-reward does not; leave one out.")
     if not resume and output.exists() and any(output.iterdir()):
         raise ConfigurationError(f"--no-resume needs a new folder, and {output} has files. Choose another --output.")
-    check_server(base_url)
+    check_server(played.base_url)
     hub = _hub_for(push_to_hub, {"--private": private, "--commit-message": commit_message})
     collecting = import_module("openenv.train.dataset.collecting")
     try:
         result = collecting.collect(
-            settings,
+            played,
             episodes,
             output,
             min_reward=min_reward,
@@ -174,13 +130,13 @@ app = command_app("collect", collect)
 """The command as an application of its own, for programs."""
 
 
-def _reset(items: list[str], dataset_config: str | None) -> dict[str, Any] | None:
+def _reset(reset: Mapping[str, Any] | None, dataset_config: str | None) -> dict[str, Any] | None:
     """Return what every reset is passed, of both options.
 
     Raises:
-        ConfigurationError: They say what can't be read, or the same twice.
+        ConfigurationError: The second one can't be read, or both say the same.
     """
-    reset = read_reset(items)
+    reset = dict(reset or {})
     if dataset_config is None:
         return reset or None
     if "dataset_config" in reset:

@@ -1,15 +1,14 @@
 """``openenv discover``: environments for a task, of those that are known here or of a catalog."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
 
-from openenv.auto.catalog import load_catalog as load_published
-from openenv.auto.discovery import list_environments, list_folders
-from openenv.auto.names import environment_key
+from openenv.auto.discovery import KnownEnvironment, known_environments
 from openenv.cli.options import AsJson
 from openenv.core.exceptions import ConfigurationError
 from openenv.discovery.models import CatalogSnapshot, SearchMatch
@@ -28,20 +27,6 @@ Filters = Annotated[
     list[str] | None,
     typer.Option("--filter", metavar="FIELD=VALUE", help="Value that a field of the catalog must have; repeatable."),
 ]
-
-
-class Known(NamedTuple):
-    """An environment that is known without a catalog.
-
-    Attributes:
-        name: Its name.
-        description: A sentence for people.
-        place: Its folder, or the command that installs it.
-    """
-
-    name: str
-    description: str
-    place: str
 
 
 def discover(
@@ -85,30 +70,19 @@ def _as_json(match: SearchMatch) -> dict[str, Any]:
     return {**match.entry.model_dump(mode="json", by_alias=True, exclude_none=True), "score": match.score}
 
 
-def _search_known(query: str) -> list[tuple[int, Known]]:
-    scored = [(score(query, f"{each.name} {each.description}"), each) for each in _known()]
+def _search_known(query: str) -> list[tuple[int, KnownEnvironment]]:
+    scored = [(score(query, f"{each.name} {each.description}"), each) for each in known_environments()]
     found = [(points, each) for points, each in scored if points is not None]
-    return sorted(found, key=lambda pair: (-pair[0], pair[1]))
+    return sorted(found, key=lambda pair: (-pair[0], pair[1].name))
 
 
-def _known() -> Iterator[Known]:
-    installed = list_environments()
-    folders = {package.folder for package in installed}
-    names = {environment_key(package.name) for package in installed}
-    for package in [*installed, *(each for each in list_folders(Path.cwd()) if each.folder not in folders)]:
-        yield Known(package.name, package.description, str(package.folder))
-    for entry in load_published():
-        if environment_key(entry.name) not in names:
-            yield Known(entry.name, entry.description, entry.install_command)
-
-
-def _show_known(found: list[tuple[int, Known]], *, as_json: bool) -> None:
+def _show_known(found: list[tuple[int, KnownEnvironment]], *, as_json: bool) -> None:
     if as_json:
-        results = [{**each._asdict(), "score": points} for points, each in found]
+        results = [{**asdict(each), "score": points} for points, each in found]
         typer.echo(json.dumps({"results": results, "metadataOnly": True}, indent=2, ensure_ascii=False))
         return
     for _, each in found:
-        typer.echo(f"{each.name}: {each.description}\n  {each.place}")
+        typer.echo(f"{each.name}: {each.description}\n  {each.location}")
     typer.echo(_summary(len(found)), err=True)
 
 

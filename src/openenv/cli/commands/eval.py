@@ -12,121 +12,69 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from openenv.cli.key_values import read_reset
 from openenv.cli.model_address import model_address
-from openenv.cli.options import (
-    AsJson,
-    BaseUrl,
-    FormName,
-    LLMEndpoint,
-    LLMPort,
-    MaxTokens,
-    PlayedEnvironment,
-    PlayerKind,
-    ResetParameters,
-    Sessions,
-    StepTimeoutS,
-    SystemPrompt,
-    Traces,
-    TracesLeaveOut,
-    form_option,
-    max_turns_option,
-    seed_option,
-    temperature_option,
-)
-from openenv.cli.play_settings import play_settings
+from openenv.cli.options import AsJson, LLMPort, PlayedEnvironment, Sessions, episodes_option, folder_option
+from openenv.cli.play_settings import play_options, play_settings
+from openenv.cli.setting_options import with_settings
 from openenv.cli.targets import check_server, played_environment
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.settings.config import TINY
 
 if TYPE_CHECKING:
-    from openenv.train.evaluation.evaluating import Evaluation, TaskResult
+    from openenv.records.evaluation import Evaluation, TaskResult
     from openenv.train.settings.play_settings import PlaySettings
 
 SHOWN_TASKS = 10
 _HUB_ID = re.compile(r"[\w.-]*\w[\w.-]*(/[\w.-]+)?")
 
-Model = Annotated[
-    str | None,
-    typer.Option(help="Name of a model at --llm-endpoint; or a run's folder, a model's folder, or a model of the Hub."),
-]
-Tasks = Annotated[
-    str | None,
-    typer.Option(
-        help="A number of seeds, a split of the environment's tasks, or a file.  [default: as the run has it, else 100]"
-    ),
-]
-NumTasks = Annotated[int | None, typer.Option(min=1, help="Play only the first of these tasks.")]
-Samples = Annotated[int, typer.Option(min=1, help="Attempts at each task.")]
-Ks = Annotated[list[int] | None, typer.Option("--k", help="A k of pass@k; repeatable.  [default: 1 and --samples]")]
-SuccessReward = Annotated[float, typer.Option(help="Reward with which an attempt is a success.")]
-Form = Annotated[FormName | None, form_option("tools; text for a model that is loaded here")]
-MaxTurns = Annotated[int | None, max_turns_option("as the run has it; else 32")]
-Temperature = Annotated[float | None, temperature_option("as the run has it, and 0 (greedy) beside it; else 1")]
-Seed = Annotated[int | None, seed_option("as the run has it; else 1")]
-Output = Annotated[
-    Path | None,
-    typer.Option(help="Folder for episodes and results; one that was begun like this is gone on with.  [default: new]"),
-]
+SETTINGS = play_options(
+    {
+        "model": "name of a model at --llm-endpoint; or a run's folder, a model's folder, or a model of the Hub",
+        "tasks": "number of seeds, split of the environment's tasks, or file of them; default: as the run has it, "
+        "else 100",
+        "form": "form of the actions: calls of tools, or texts; default: tools, and text for a model that is loaded "
+        "here",
+    },
+)
 
 
+@with_settings(SETTINGS)
 def evaluate(
+    settings: dict[str, Any],
     environment: PlayedEnvironment,
-    player: PlayerKind = None,
-    model: Model = None,
-    base_url: BaseUrl = None,
-    llm_endpoint: LLMEndpoint = None,
     llm_port: LLMPort = None,
-    tasks: Tasks = None,
-    num_tasks: NumTasks = None,
-    reset: ResetParameters = None,
-    samples: Samples = 1,
-    k: Ks = None,
-    success_reward: SuccessReward = 1.0,
-    form: Form = None,
-    system_prompt: SystemPrompt = None,
-    max_turns: MaxTurns = None,
-    temperature: Temperature = None,
-    max_tokens: MaxTokens = None,
-    seed: Seed = None,
+    num_tasks: Annotated[int | None, episodes_option(min=1, help="Play only the first of these tasks.")] = None,
+    samples: Annotated[int, episodes_option(min=1, help="Attempts at each task.")] = 1,
+    k: Annotated[
+        list[int] | None, typer.Option("--k", help="A k of pass@k; repeatable.  [default: 1 and --samples]")
+    ] = None,
+    success_reward: Annotated[float, typer.Option(help="Reward with which an attempt is a success.")] = 1.0,
     sessions: Sessions = 16,
-    step_timeout_s: StepTimeoutS = 60.0,
-    traces: Traces = True,
-    traces_leave_out: TracesLeaveOut = None,
-    output: Output = None,
+    output: Annotated[
+        Path | None,
+        folder_option(
+            help="Folder for episodes and results; one that was begun like this is gone on with.  [default: new]"
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure how well a model or a player does: mean reward and pass@k over tasks, with 95% confidence intervals."""
+    tasks, model = settings.get("tasks"), settings.get("model")
     if tasks is not None and tasks.isdecimal():
-        num_tasks, tasks = min(int(tasks), num_tasks or int(tasks)), None
-    address = model_address(None, llm_endpoint, llm_port)
+        num_tasks = min(int(settings.pop("tasks")), num_tasks or int(tasks))
+    address = model_address(None, settings.get("llm_endpoint"), llm_port)
     is_loaded_here = model is not None and address is None
-    decisive = {"temperature": temperature, "seed": seed}
-    settings = play_settings(
-        environment=played_environment(environment, "eval", base_url),
-        player=player,
-        base_url=base_url,
-        model=model,
-        llm_endpoint=address,
-        tasks=tasks,
-        reset=read_reset(reset) if reset else None,
-        form=form or ("text" if is_loaded_here else "tools"),
-        system_prompt=system_prompt,
-        max_turns=max_turns,
-        max_tokens=max_tokens,
-        step_timeout_s=step_timeout_s,
-        traces=traces,
-        traces_leave_out=tuple(traces_leave_out or ()),
-        **{name: value for name, value in decisive.items() if value is not None},
-    )
+    form = "text" if is_loaded_here else "tools"
+    environment = played_environment(environment, "eval", settings.get("base_url"))
+    played = play_settings(**{"environment": environment, "form": form, **settings, "llm_endpoint": address})
     if is_loaded_here:
-        _check_model(environment, str(model), base_url)
-    check_server(base_url)
-    folder = output or _new_folder(settings)
+        _check_model(environment, str(model), settings.get("base_url"))
+    check_server(played.base_url)
+    folder = output or _new_folder(played)
     console = Console(stderr=as_json)
     try:
         evaluation = import_module("openenv.train.evaluation.evaluating").evaluate(
-            settings,
+            played,
             folder,
             num_tasks=num_tasks,
             samples=samples,
@@ -182,9 +130,9 @@ def _show(evaluation: "Evaluation", folder: Path, console: Console) -> None:
     table.add_column(f"{len(evaluation.tasks)} tasks{attempts}", style="bold")
     table.add_column("mean", justify="right")
     table.add_column("95% interval", justify="right")
-    table.add_row(_reward_name(evaluation), *_cells(evaluation.mean_reward, sign="+"))
+    table.add_row(evaluation.reward_name, *_cells(evaluation.mean_reward, sign="+"))
     if evaluation.greedy is not None:
-        table.add_row(_reward_name(evaluation.greedy), *_cells(evaluation.greedy.mean_reward, sign="+"))
+        table.add_row(evaluation.greedy.reward_name, *_cells(evaluation.greedy.mean_reward, sign="+"))
     for name, estimate in evaluation.reward_components.items():
         table.add_row(f"  {name}", *_cells(estimate, sign="+"), style="dim")
     for k, estimate in evaluation.pass_at.items():
@@ -204,12 +152,6 @@ def _show(evaluation: "Evaluation", folder: Path, console: Console) -> None:
         console.print(f"traces   {traces}", highlight=False, markup=False, soft_wrap=True)
 
 
-def _reward_name(evaluation: "Evaluation") -> str:
-    if evaluation.temperature is None:
-        return "reward"
-    return f"reward, {'sampled' if evaluation.temperature else 'greedy'}"
-
-
 def _cells(estimate: Any, sign: str = "") -> tuple[str, str]:
     mean = format(estimate.value, f"{sign}.3f")
     if estimate.low is None:
@@ -226,10 +168,10 @@ def _show_tasks(evaluation: "Evaluation", console: Console) -> None:
     table.add_column("successes", justify="right")
     for task in worst:
         named = json.dumps(task.task, ensure_ascii=False)
-        table.add_row(f"{named:.80}", f"{task.mean_reward:+.3f}", f"{task.successes} of {len(task.rewards)}")
+        table.add_row(f"{named:.80}", f"{task.mean:+.3f}", f"{task.successes} of {len(task.rewards)}")
     console.print()
     console.print(table)
 
 
 def _mean_reward(task: "TaskResult") -> float:
-    return task.mean_reward
+    return task.mean

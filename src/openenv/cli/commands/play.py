@@ -3,9 +3,14 @@
 import os
 import secrets
 import threading
+import time
 import webbrowser
-from collections.abc import Mapping
-from typing import Annotated, Any
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from rich.console import Console, Group, RenderableType
@@ -20,6 +25,7 @@ from openenv.auto.target import PACKAGED, Target, TargetKind
 from openenv.cli.key_values import read_reset
 from openenv.cli.options import PlayedEnvironment, ResetParameters, TrustRemoteCode
 from openenv.cli.targets import read_target
+from openenv.cli.trace_filters import traces_at
 from openenv.cli.views.action_choice import LIST_TOOLS, Kind, action_kinds, form_of, refuses_listing, tool_kinds
 from openenv.cli.views.action_form import ActionForm, QuitGameError
 from openenv.cli.views.observation import observation_line, observation_view, unsaid_fields, unsaid_lines
@@ -27,11 +33,14 @@ from openenv.cli.views.picture import PictureFields, Pictures
 from openenv.core.addresses import url_with_path
 from openenv.core.client_types import StepResult
 from openenv.core.env_server.pictures import TEXT
+from openenv.core.env_server.settings import SETTINGS
 from openenv.core.exceptions import EpisodeOrderError, RequestRejectedError, ServerError
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.providers.base import Provider
 from openenv.core.sync_client import SyncEnvClient
 from openenv.core.wire.names import TOKEN_VARIABLE
+from openenv.traces import EpisodeRecord, TraceFile
+from openenv.traces import open as open_traces
 
 Seed = Annotated[int | None, typer.Option(help="Seed of the first episode; the next ones count up.  [default: random]")]
 Url = Annotated[str | None, typer.Option(help="Play on this server instead of starting one.")]
@@ -40,6 +49,23 @@ InProcess = Annotated[
 ]
 
 Web = Annotated[bool, typer.Option("--web", help="Play in a browser instead, until Ctrl-C.")]
+ON_RECORD = "Go on from an episode on record, in a browser"
+From = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="FILE",
+        help="File of traces, or a folder with one.",
+        rich_help_panel=ON_RECORD,
+    ),
+]
+EpisodeName = Annotated[
+    str | None, typer.Option("--episode", help="Id of the episode there, as 1-3.", rich_help_panel=ON_RECORD)
+]
+Step = Annotated[
+    int | None,
+    typer.Option(min=0, help="Step to go on from.  [default: the episode's reset]", rich_help_panel=ON_RECORD),
+]
 
 
 def play(
@@ -49,22 +75,27 @@ def play(
     url: Url = None,
     in_process: InProcess = False,
     web: Web = False,
+    from_: From = None,
+    episode: EpisodeName = None,
+    step: Step = None,
     trust_remote_code: TrustRemoteCode = False,
 ) -> None:
     """Play an environment yourself, in the terminal or a browser."""
     parameters = read_reset(reset or ())
     console = Console(highlight=False)
-    if web and (parameters or seed is not None):
+    start = _start_of(from_, episode, step, url)
+    if (web or start is not None) and (parameters or seed is not None):
         raise typer.BadParameter("The page of --web has fields for the seed and the parameters; leave them out.")
     if url is None:
         target = read_target(environment, "play", trusted=trust_remote_code)
     else:
         target = read_target(url, "play --url", {TargetKind.ADDRESS})
-    server = _server(target, console, in_process=in_process)
-    if web:
-        _play_in_browser(server, console)
+    if web or start is not None:
+        with ExitStack() as opened:
+            traces, page = (None, "") if start is None else opened.enter_context(_copied(start))
+            _play_in_browser(_server(target, console, in_process=in_process, traces=traces), page, console)
         return
-    client = _client(server, in_process=in_process).sync()
+    client = _client(_server(target, console, in_process=in_process), in_process=in_process).sync()
     try:
         with console.status("Connecting"):
             client.connect()
@@ -212,15 +243,54 @@ class Game:
         self._console.print(Text.from_ansi(text, style="yellow" if refused else "red"))
 
 
-def _play_in_browser(server: str | Provider, console: Console) -> None:
+class _Start(NamedTuple):
+    """Step of an episode on record that is played on."""
+
+    record: EpisodeRecord
+    step: int
+
+
+def _start_of(file: str | None, episode: str | None, step: int | None, url: str | None) -> _Start | None:
+    """Read the options of an episode on record; ``None`` without them."""
+    if file is None:
+        if episode is not None or step is not None:
+            raise typer.BadParameter("--episode and --step name a step of an episode in a file: add --from FILE.")
+        return None
+    if episode is None:
+        raise typer.BadParameter(f"--from needs --episode with an id, as openenv traces list {file} shows them.")
+    if url is not None:
+        raise typer.BadParameter("--from plays on at a server that is started here; leave out --url.")
+    with TraceFile(traces_at(file)) as traces:
+        record = traces.record(episode)
+    if (step or 0) >= len(record.entries):
+        raise typer.BadParameter(f"Episode {episode} has {len(record.entries) - 1} steps, and no step {step}.")
+    return _Start(record, step or 0)
+
+
+@contextmanager
+def _copied(start: _Start) -> Iterator[tuple[Path, str]]:
+    """Yield a file of traces with the episode alone, and the query of the page that plays on from there.
+
+    In the file that the episode is from, the server would record what is played, and remove what is old.
+    """
+    now = time.time()
+    episode = replace(start.record.episode, started_at=now, ended_at=now)
+    with TemporaryDirectory(prefix="openenv-") as folder:
+        path = Path(folder) / "traces.db"
+        with open_traces(path, create=True) as traces:
+            name = traces.add(episode, start.record.entries, start.record.conversations)
+        yield path, f"?episode={name}&step={start.step}"
+
+
+def _play_in_browser(server: str | Provider, page: str, console: Console) -> None:
     """Open the page of a server, which is started here unless an address is given, and wait for Ctrl-C."""
     if isinstance(server, str):
-        _open_page(server, console)
+        _open_page(server, page, console)
         return
     try:
         with console.status("Starting the server"):
             address = server.launch()
-        _open_page(address, console)
+        _open_page(address, page, console)
         _say_token(server.token, console)
         console.print("Ctrl-C ends it.", style="dim")
         threading.Event().wait()
@@ -230,8 +300,8 @@ def _play_in_browser(server: str | Provider, console: Console) -> None:
         server.shut_down()
 
 
-def _open_page(address: str, console: Console) -> None:
-    page = url_with_path(address, "/web/")
+def _open_page(address: str, page: str, console: Console) -> None:
+    page = f"{url_with_path(address, '/web/')}{page}"
     console.print(f"The page is at {page}", soft_wrap=True)
     webbrowser.open(page)
 
@@ -252,14 +322,18 @@ def _client(server: str | Provider, *, in_process: bool) -> GenericEnvClient:
     return GenericEnvClient(provider=server, **(IN_PROCESS_OPTIONS if in_process else {}))
 
 
-def _server(target: Target, console: Console, *, in_process: bool) -> str | Provider:
+def _server(target: Target, console: Console, *, in_process: bool, traces: Path | None = None) -> str | Provider:
     """Return the address of a server or what starts one, and say what is played, where a manifest says so."""
     if target.kind is TargetKind.ADDRESS:
         if in_process:
             raise typer.BadParameter("--in-process runs the environment here; leave out the server's address.")
+        if traces is not None:
+            raise typer.BadParameter("--from plays on at a server that is started here; name an environment.")
         return target.text
     if target.kind in PACKAGED:
         package = find_environment(target)
         if package.description:
             console.print(f"[bold]{escape(package.name)}[/]  {escape(package.description)}")
-    return in_process_provider(target) if in_process else server_of(target)
+    if in_process:
+        return in_process_provider(target, traces=traces)
+    return server_of(target, env_vars={} if traces is None else {SETTINGS["traces"].variable: str(traces)})

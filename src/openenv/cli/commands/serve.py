@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import sys
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, Literal, NoReturn
@@ -19,7 +20,7 @@ from openenv.cli.fleet import FleetOptions, serve_fleet
 from openenv.cli.groups import command_app
 from openenv.cli.loading import exempt_from_collection
 from openenv.cli.options import LOG_FORMAT, LOG_LEVEL, LogLevelName, TrustRemoteCode, environment_argument
-from openenv.cli.server_settings import with_settings
+from openenv.cli.setting_options import options_of, server_options, with_settings
 from openenv.cli.stop_on_eof import watch_stdin
 from openenv.cli.targets import find_mcp_server, refusing_targets
 from openenv.cli.views.announcement import Announcement, make_token_for
@@ -29,7 +30,6 @@ from openenv.core.env_server.history.stores.choice import is_address
 from openenv.core.env_server.serving import RunOptions, listen, prepare, run_app, run_workers
 from openenv.core.env_server.settings import SETTINGS, ServerConfig, environment_variables
 from openenv.core.env_server.tls import TLS
-from openenv.core.exceptions import ConfigurationError
 
 HERE = "."
 SERVED = "OPENENV_SERVED"
@@ -37,156 +37,72 @@ SERVED = "OPENENV_SERVED"
 SERVED_APP = "OPENENV_SERVED_APP"
 """With ``--reload`` and ``--app``: its application."""
 
-PROCESSES, ACCESS, LOGS = "Processes", "Access", "Logs and traces"
-MCP_SERVER, FLEET, PROGRAMS = "MCP server", "Fleet", "For programs that start this one"
-
-Environment = Annotated[str, environment_argument("Name, folder or file of an environment, PREFIX:ID, or a Space.")]
-App = Annotated[
-    str | None,
-    typer.Option(
-        metavar="MODULE:NAME", help="Application in the folder.  [default: the manifest's]", show_default=False
-    ),
-]
-Venv = Annotated[
-    bool, typer.Option("--venv", help="Run in a Python environment of its own, with what the folder asks for.")
-]
-McpServer = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COMMAND",
-        help="Serve the tools of the MCP server that this starts.",
-        show_default=False,
-        rich_help_panel=MCP_SERVER,
-    ),
-]
-Tasks = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        dir_okay=False,
-        help="With --mcp-server: its tasks, as JSON or JSON lines.",
-        rich_help_panel=MCP_SERVER,
-    ),
-]
-Reward = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE.py:FUNCTION",
-        help="With --mcp-server: what computes the rewards.",
-        show_default=False,
-        rich_help_panel=MCP_SERVER,
-    ),
-]
-McpEnv = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAME",
-        help="Variable that the MCP server gets; may be given again.",
-        show_default=False,
-        rich_help_panel=MCP_SERVER,
-    ),
-]
-Port = Annotated[int, typer.Option("--port", "-p", envvar="PORT", min=0, max=65535, help="0 takes a free one.")]
-Host = Annotated[str, typer.Option(help="Address to listen on; the default is this machine only.")]
-Reload = Annotated[bool, typer.Option("--reload", help="Restart when a file of the environment changes.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Do not print where the server is.")]
-LogLevel = Annotated[
-    LogLevelName,
-    typer.Option(envvar=LOG_LEVEL, help="Least severe log message to show.", rich_help_panel=LOGS),
-]
-LogFormat = Annotated[
-    Literal["text", "json"] | None,
-    typer.Option(
-        envvar=LOG_FORMAT,
-        help="How to write the log; json for one object a line.  [default: text]",
-        show_default=False,
-        rich_help_panel=LOGS,
-    ),
-]
-Workers = Annotated[int, typer.Option(min=1, help="Processes that serve the port together.", rich_help_panel=PROCESSES)]
-SslCertfile = Annotated[
-    str | None,
-    typer.Option(help="Certificate to serve https and wss with.", show_default=False, rich_help_panel=ACCESS),
-]
-SslKeyfile = Annotated[str | None, typer.Option(help="Its private key.", show_default=False, rich_help_panel=ACCESS)]
-SslKeyfilePassword = Annotated[
-    str | None,
-    typer.Option(
-        envvar="OPENENV_SSL_KEYFILE_PASSWORD",
-        help="What the key is encrypted with.",
-        show_default=False,
-        rich_help_panel=ACCESS,
-    ),
-]
-FleetKind = Annotated[
-    Literal["ray"] | None,
-    typer.Option(
-        "--fleet", help="Serve with many servers behind one address, on Ray.", show_default=False, rich_help_panel=FLEET
-    ),
-]
-Replicas = Annotated[int, typer.Option(min=1, help="With --fleet: servers to begin with.", rich_help_panel=FLEET)]
-MinReplicas = Annotated[
-    int | None, typer.Option(min=1, help="With --fleet: the fewest.  [default: --replicas]", rich_help_panel=FLEET)
-]
-MaxReplicas = Annotated[
-    int | None,
-    typer.Option(
-        min=1, help="With --fleet: the most; added as sessions need them.  [default: --replicas]", rich_help_panel=FLEET
-    ),
-]
-ReplicaCpus = Annotated[
-    float | None, typer.Option(min=0.01, help="With --fleet: processors that each server needs.", rich_help_panel=FLEET)
-]
-ReplicaMemory = Annotated[
-    str | None,
-    typer.Option(metavar="SIZE", help="With --fleet: memory that each server needs, as 2g.", rich_help_panel=FLEET),
-]
-Fd = Annotated[
-    int | None,
-    typer.Option(
-        min=0, help="Number of an inherited listening socket, for --host and --port.", rich_help_panel=PROGRAMS
-    ),
-]
-StopOnEof = Annotated[
-    bool, typer.Option("--stop-on-eof", help="Stop when standard input is closed.", rich_help_panel=PROGRAMS)
-]
+processes_option, access_option, logs_option, mcp_option, programs_option = (
+    partial(typer.Option, show_default=False, rich_help_panel=heading)
+    for heading in ("Processes", "Access", "Logs and traces", "MCP server", "For programs that start this one")
+)
 
 
-@with_settings
+@with_settings(server_options() + options_of(FleetOptions))
 def serve(
     settings: dict[str, Any],
-    environment: Environment = HERE,
-    port: Port = 8000,
-    host: Host = "127.0.0.1",
-    reload: Reload = False,
-    app: App = None,
-    venv: Venv = False,
+    environment: Annotated[
+        str, environment_argument("Name, folder or file of an environment, PREFIX:ID, or a Space.")
+    ] = HERE,
+    port: Annotated[
+        int, typer.Option("--port", "-p", envvar="PORT", min=0, max=65535, help="0 takes a free one.")
+    ] = 8000,
+    host: Annotated[str, typer.Option(help="Address to listen on; the default is this machine only.")] = "127.0.0.1",
+    reload: Annotated[bool, typer.Option("--reload", help="Restart when a file of the environment changes.")] = False,
+    app: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODULE:NAME", help="Application in the folder.  [default: the manifest's]", show_default=False
+        ),
+    ] = None,
+    venv: Annotated[
+        bool, typer.Option("--venv", help="Run in a Python environment of its own, with what the folder asks for.")
+    ] = False,
     trust_remote_code: TrustRemoteCode = False,
-    workers: Workers = 1,
-    ssl_certfile: SslCertfile = None,
-    ssl_keyfile: SslKeyfile = None,
-    ssl_keyfile_password: SslKeyfilePassword = None,
-    quiet: Quiet = False,
-    log_level: LogLevel = "warning",
-    log_format: LogFormat = None,
-    mcp_server: McpServer = None,
-    mcp_env: McpEnv = None,
-    tasks: Tasks = None,
-    reward: Reward = None,
-    fleet: FleetKind = None,
-    replicas: Replicas = 1,
-    min_replicas: MinReplicas = None,
-    max_replicas: MaxReplicas = None,
-    replica_cpus: ReplicaCpus = None,
-    replica_memory: ReplicaMemory = None,
-    fd: Fd = None,
-    stop_on_eof: StopOnEof = False,
+    workers: Annotated[
+        int, processes_option(min=1, help="Processes that serve the port together.", show_default=True)
+    ] = 1,
+    ssl_certfile: Annotated[str | None, access_option(help="Certificate to serve https and wss with.")] = None,
+    ssl_keyfile: Annotated[str | None, access_option(help="Its private key.")] = None,
+    ssl_keyfile_password: Annotated[
+        str | None, access_option(envvar="OPENENV_SSL_KEYFILE_PASSWORD", help="What the key is encrypted with.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Do not print where the server is.")] = False,
+    log_level: Annotated[
+        LogLevelName, logs_option(envvar=LOG_LEVEL, help="Least severe log message to show.", show_default=True)
+    ] = "warning",
+    log_format: Annotated[
+        Literal["text", "json"] | None,
+        logs_option(envvar=LOG_FORMAT, help="How to write the log; json for one object a line.  [default: text]"),
+    ] = None,
+    mcp_server: Annotated[
+        str | None, mcp_option(metavar="COMMAND", help="Serve the tools of the MCP server that this starts.")
+    ] = None,
+    mcp_env: Annotated[
+        list[str] | None, mcp_option(metavar="NAME", help="Variable that the MCP server gets; may be given again.")
+    ] = None,
+    tasks: Annotated[
+        Path | None,
+        mcp_option(metavar="FILE", dir_okay=False, help="With --mcp-server: its tasks, as JSON or JSON lines."),
+    ] = None,
+    reward: Annotated[
+        str | None, mcp_option(metavar="FILE.py:FUNCTION", help="With --mcp-server: what computes the rewards.")
+    ] = None,
+    fd: Annotated[
+        int | None, programs_option(min=0, help="Number of an inherited listening socket, for --host and --port.")
+    ] = None,
+    stop_on_eof: Annotated[bool, programs_option("--stop-on-eof", help="Stop when standard input is closed.")] = False,
 ) -> None:
     """Serve an environment on this machine until Ctrl-C."""
     if reload:
         _check_reload(fd, workers)
-    fleet_options = FleetOptions(replicas, min_replicas, max_replicas, replica_cpus, replica_memory)
-    _check_fleet(fleet, fleet_options, alone=workers == 1 and not reload and fd is None)
+    fleet = FleetOptions(**{name: settings.pop(name) for name in [*settings] if name not in SETTINGS})
+    _check_fleet(fleet, alone=workers == 1 and not reload and fd is None)
     with refusing_targets():
         target = located(Target.of(environment).required(SERVED_KINDS, "`openenv serve`"), trusted=trust_remote_code)
     if venv:
@@ -211,9 +127,9 @@ def serve(
         os.environ.update({SERVED: package.target} | ({} if app is None else {SERVED_APP: app}))
         _serve_reloading(package, host, port, run_options, quiet=quiet)
         return
-    if fleet is not None:
+    if fleet.kind is not None:
         by_name = isinstance(package, EnvironmentPackage) and app is None
-        serve_fleet(str(target) if by_name else package, host, port, fleet_options, run_options)
+        serve_fleet(str(target) if by_name else package, host, port, fleet, run_options)
         return
     _serve_here(package, _listener(host, port, fd), workers, run_options, quiet=quiet)
 
@@ -244,10 +160,10 @@ def _serve_here(
         run_app(application, listener=listener, **run_options)
 
 
-def _check_fleet(fleet: str | None, options: FleetOptions, *, alone: bool) -> None:
-    if fleet is None and options != FleetOptions(1):
+def _check_fleet(fleet: FleetOptions, *, alone: bool) -> None:
+    if fleet.kind is None and fleet != FleetOptions():
         raise typer.BadParameter("--replicas, and what else is said of them, needs --fleet ray.")
-    if fleet is not None and not alone:
+    if fleet.kind is not None and not alone:
         raise typer.BadParameter("A fleet's servers are processes already; leave out --workers, --reload and --fd.")
 
 
@@ -301,11 +217,6 @@ def _set_variables(settings: dict[str, Any]) -> None:
     isolation = settings.get("isolation") or os.environ.get(SETTINGS["isolation"].variable, "none")
     if isolation == "none" and "sessions_per_process" in settings:
         raise typer.BadParameter("--sessions-per-process says how to share a process; it needs --isolation process.")
-    try:
-        for name, value in settings.items():
-            SETTINGS[name].kind.check(name, value)
-    except ConfigurationError as error:
-        raise typer.BadParameter(str(error), param_hint=SETTINGS[name].option) from None
     os.environ.update(environment_variables(settings))
     ServerConfig.read()
 

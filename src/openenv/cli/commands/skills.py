@@ -55,7 +55,10 @@ def skills_add(
     destination: Destination = None,
     force: Force = False,
 ) -> None:
-    """Write the page to .agents/skills in this folder, and link it to where the named agents look."""
+    """Write the page to .agents/skills in this folder.
+
+    It is linked to where the named agents look.
+    """
     named = {"claude": claude, "codex": codex, "cursor": cursor, "opencode": opencode}
     agents = [agent for agent, is_named in named.items() if is_named]
     if destination is not None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,17 +19,24 @@ from openenv.cli.groups import command_group
 from openenv.cli.options import field_paths
 from openenv.cli.targets import refusing_targets
 from openenv.cli.trace_filters import (
+    Component,
     Ending,
     EpisodeId,
     Evaluations,
     File,
     Index,
+    InOrder,
     Limit,
     MaxReward,
     MinReward,
     OfEnvironment,
+    OfFlag,
+    OfLabel,
     OfModel,
+    OfRun,
+    OfToken,
     OfTransport,
+    OfVersion,
     Seed,
     Session,
     Since,
@@ -42,7 +50,7 @@ from openenv.core.env_server.settings import SETTINGS
 from openenv.core.env_server.traces.omission import names_request
 from openenv.traces.by_task import TaskEpisodes, tasks
 from openenv.traces.comparing import Difference, differences
-from openenv.traces.episodes import UNREADABLE, Conversation, Entry, Episode, Filter, Score
+from openenv.traces.episodes import UNREADABLE, Conversation, Entry, Episode, Filter, Flag, Score
 from openenv.traces.pictures import pictures_in
 from openenv.traces.reading import TraceFile
 from openenv.traces.replaying import replay as replay_entries
@@ -69,7 +77,12 @@ LeaveOut = Annotated[
 WithSignal = Annotated[bool, typer.Option("--with-signal", help="Only tasks with different rewards.")]
 MaxSizeMb = Annotated[float | None, typer.Option(min=0, help="Remove the oldest until the contents are no larger.")]
 
+GivenLabel = Annotated[str | None, typer.Argument(metavar="[LABEL]", help="good, bad or another word.")]
+Note = Annotated[str | None, typer.Option(help="What there is to say of it.")]
+
 _LONGEST_SHOWN = 300
+# Episodes whose flags are read together.
+_PAGE = 100
 
 
 @app.command("list")
@@ -82,18 +95,25 @@ def list_episodes(
     episode_id: EpisodeId = None,
     session: Session = None,
     transport: OfTransport = None,
+    version: OfVersion = None,
+    run: OfRun = None,
     model: OfModel = None,
+    token_name: OfToken = None,
+    label: OfLabel = None,
+    component: Component = None,
     min_reward: MinReward = None,
     max_reward: MaxReward = None,
     since: Since = None,
     until: Until = None,
     ending: Ending = None,
+    flag: OfFlag = None,
     text: Text = None,
     evaluations: Evaluations = None,
+    order: InOrder = "newest",
     limit: Limit = 50,
     as_json: AsJson = False,
 ) -> None:
-    """List episodes, newest first."""
+    """List episodes, by default newest first."""
     where = Filter(
         environment=env,
         split=split,
@@ -102,23 +122,38 @@ def list_episodes(
         episode_id=episode_id,
         session=session,
         transport=transport,
+        version=version,
+        run=run,
         model=model,
+        token_name=token_name,
+        label=label,
+        component=component,
         min_reward=min_reward,
         max_reward=max_reward,
         since=time_of(since, "--since"),
         until=time_of(until, "--until"),
         ending=ending,
+        flag=flag,
         text=text,
         evaluation=evaluations,
     )
     with TraceFile(file) as traces:
-        for episode in traces.episodes(where, limit or None):
-            typer.echo(json.dumps(_fields(episode)) if as_json else _printable(_line(episode)))
+        found = traces.episodes(where, limit or None, order=order)
+        while page := list(islice(found, _PAGE)):
+            flags = traces.flags([episode.id for episode in page])
+            for episode in page:
+                own = flags.get(episode.id, [])
+                typer.echo(
+                    json.dumps({**_fields(episode), "flags": own}) if as_json else _printable(_line(episode, own))
+                )
 
 
 @app.command()
 def show(file: File, episode: Id, pictures: Pictures = None, as_json: AsJson = False) -> None:
-    """Show an episode, request by request; on a terminal with colours with its pictures."""
+    """Show an episode, request by request.
+
+    On a terminal with colours its pictures are shown, too.
+    """
     if pictures is not None and as_json:
         raise typer.BadParameter("--json has the pictures within the observations; leave out --pictures.")
     console = Console(highlight=False)
@@ -138,6 +173,13 @@ def show(file: File, episode: Id, pictures: Pictures = None, as_json: AsJson = F
                 typer.echo(line)
             if draws:
                 _draw_pictures(entry, console)
+
+
+@app.command()
+def label(file: File, episode: Id, label: GivenLabel = None, note: Note = None) -> None:
+    """Give an episode a label and a note, and remove those that it had."""
+    with TraceFile(file) as traces:
+        traces.label(episode, label, note)
 
 
 @app.command()
@@ -241,14 +283,19 @@ def _fields(of: Episode | Entry | Score | Conversation) -> dict[str, Any]:
     return {each.name: getattr(of, each.name) for each in fields(of)}
 
 
-def _line(episode: Episode) -> str:
+def _line(episode: Episode, flags: Sequence[Flag]) -> str:
     if episode.ending == UNREADABLE:
         return f"{episode.id:<12} {UNREADABLE}: {episode.error}"
-    reward = "" if episode.reward is None else f"{episode.reward:+.3f}"
+    shown = episode.reward if episode.component is None else episode.component
+    reward = "" if shown is None else f"{shown:+.3f}"
     task = _task_of(episode)
+    notes = ["evaluation"] if episode.is_evaluation else []
+    notes += [] if episode.token_name is None else [f"token {episode.token_name}"]
+    notes += [] if episode.label is None else [f"label {_printable(episode.label)}"]
+    notes += [episode.error or flag if flag == "error" else flag.replace("_", " ") for flag in flags]
     return (
         f"{episode.id:<12} {_clock(episode.started_at)} {episode.environment:<20} {task:<20} "
-        f"{episode.steps:>5} steps {reward:>9} {episode.ending}{'  evaluation' if episode.is_evaluation else ''}"
+        f"{episode.steps:>5} steps {reward:>9} {episode.ending}{''.join(f'  {note}' for note in notes)}"
     )
 
 

@@ -14,6 +14,7 @@ from openenv.cli.trace_filters import (
     MaxReward,
     MinReward,
     OfEnvironment,
+    OfLabel,
     OfModel,
     Since,
     Split,
@@ -51,6 +52,7 @@ def export(
     env: OfEnvironment = None,
     split: Split = None,
     model: OfModel = None,
+    label: OfLabel = None,
     min_reward: MinReward = None,
     max_reward: MaxReward = None,
     since: Since = None,
@@ -65,6 +67,7 @@ def export(
         environment=env,
         split=split,
         model=model,
+        label=label,
         min_reward=min_reward,
         max_reward=max_reward,
         since=time_of(since, "--since"),
@@ -74,11 +77,14 @@ def export(
         evaluation=evaluations,
     )
     count = export_episodes(file, output, to, where, limit=limit or None)
-    typer.echo(f"Exported {count} episodes to {output}.")
+    typer.echo(f"Exported {count} {'pairs' if to == 'preferences' else 'episodes'} to {output}.")
 
 
 def import_(file: File, source: Source) -> None:
-    """Add the episodes of another program's file; FILE is created if it does not exist."""
+    """Add the episodes of another program's file.
+
+    FILE is created if it does not exist.
+    """
     with open_traces(file, create=True) as traces:
         added = import_episodes(traces, source)
     which = f": {added[0]} to {added[-1]}." if added else "."
@@ -96,7 +102,10 @@ def rescore(
     since: Since = None,
     limit: Limit = 0,
 ) -> None:
-    """Score episodes by another rubric, without playing them; the environment's rewards stay."""
+    """Score episodes by another rubric, without playing them.
+
+    The environment's rewards stay.
+    """
     where = Filter(
         environment=env,
         split=split,

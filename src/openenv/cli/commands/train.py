@@ -1,32 +1,26 @@
 """``openenv train``: examples, then GRPO on an environment, from a command line, a YAML file, or both."""
 
 from collections.abc import Mapping
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from openenv.cli.key_values import read_reset, read_weights
-from openenv.cli.options import (
-    PLAYED_TEXT,
-    ResetParameters,
-    TracesLeaveOut,
-    environment_argument,
-    max_turns_option,
-    step_timeout_option,
-    temperature_option,
-)
+from openenv._extras import install_command
+from openenv.cli.options import environment_argument
+from openenv.cli.setting_options import options_of, with_settings
 from openenv.cli.targets import played_environment, read_target
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.episodes.scores import figure_name
+from openenv.records.scores import figure_name
 from openenv.train.run.interruption import TrainingInterruptedError
-from openenv.train.settings.config import TrainConfig, load_config
+from openenv.train.settings.config import TrainConfig, described_settings, load_config
 from openenv.train.settings.names import check_names, check_run
 from openenv.train.spec.example_check import check_examples_named
 from openenv.viewer.run_page import PageAddress
@@ -34,149 +28,47 @@ from openenv.viewer.run_page import PageAddress
 if TYPE_CHECKING:
     from openenv.train.run.training import TrainResult
 
-# Options that are no settings of the run.
-NO_SETTINGS = ("config", "resume", "view", "view_host", "view_port")
 REQUIRED = ("torch", "transformers", "trl", "datasets", "peft", "matplotlib")
 
-Environment = Annotated[str | None, environment_argument(PLAYED_TEXT)]
-Model = Annotated[str | None, typer.Option(help="'tiny', a model's id on the Hub, or its folder.  [default: tiny]")]
-Tasks = Annotated[
-    str | None,
-    typer.Option(
-        help="Train on a number of seeds, a split of the environment's tasks, or a file.  [default: ever new seeds]"
-    ),
-]
-EvalTasks = Annotated[
-    str | None,
-    typer.Option(help="Compare on a split of the tasks, or a file.  [default: --tasks, else fresh seeds]"),
-]
-Sft = Annotated[
-    str | None,
-    typer.Option(
-        metavar="N|FOLDER|FILE|postgresql://...",
-        help="Learn first from N episodes of the scripted player, a folder of collected ones, or traces.",
-    ),
-]
-SftMinReward = Annotated[
-    float | None, typer.Option("--min-reward", help="Learn first only from episodes with at least this reward.")
-]
-Grpo = Annotated[bool | None, typer.Option("--grpo/--no-grpo", help="Let the model play then.  [default: grpo]")]
-Steps = Annotated[int | None, typer.Option(help="Optimiser steps.  [default: 300 for tiny, else 200]")]
-Rollouts = Annotated[int | None, typer.Option(help="Episodes for each step.  [default: 128 for tiny, else 32]")]
-GroupSize = Annotated[int | None, typer.Option(help="Episodes that share a seed.  [default: 8]")]
-MicroBatch = Annotated[int | None, typer.Option(help="Episodes in one backward pass.  [default: all for tiny, else 4]")]
-LearningRate = Annotated[float | None, typer.Option(help="Rate at the start.  [default: 3e-3 for tiny, else 2e-6]")]
-Temperature = Annotated[float | None, temperature_option("1")]
-MaxTurns = Annotated[int | None, max_turns_option("32 for tiny, else 16")]
-MaxActionTokens = Annotated[int | None, typer.Option(help="Tokens in an action.  [default: 8 for tiny, else 256]")]
-MaxContext = Annotated[int | None, typer.Option(help="Tokens in an episode.  [default: 2048 for tiny, else 4096]")]
-RewardComponents = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--reward-component",
-        metavar="NAME=WEIGHT",
-        help="Learn from this component of the reward; repeatable.  [default: the whole reward]",
-    ),
-]
-IllegalPenalty = Annotated[float | None, typer.Option(help="Taken for each illegal action.  [default: 0.1]")]
-Fallback = Annotated[str | None, typer.Option(help="The action that an illegal one counts as.  [default: its own]")]
-Thinking = Annotated[bool | None, typer.Option("--thinking", help="Let the model reason before it acts.")]
-StepTimeoutS = Annotated[float | None, step_timeout_option("60")]
-Seed = Annotated[int | None, typer.Option(help="What every random choice derives from.  [default: 1]")]
-EvalEpisodes = Annotated[
-    int | None, typer.Option(help="Fresh seeds before and after.  [default: 200 for tiny, else 64]")
-]
-CheckpointEvery = Annotated[
-    int | None, typer.Option(help="Steps between checkpoints.  [default: 100 for tiny, else 25]")
-]
-Device = Annotated[Literal["auto", "cpu"] | None, typer.Option(help="Where to compute.  [default: auto]")]
-ReportTo = Annotated[list[str] | None, typer.Option(help="A tracker that TRL knows; may be given several times.")]
-Traces = Annotated[
-    bool | None,
-    typer.Option(
-        "--traces/--no-traces", help="Record the episodes in the folder; see openenv traces.  [default: traces]"
-    ),
-]
-TracesSample = Annotated[
-    float | None, typer.Option(help="Share of the episodes to record.  [default: 0.25 for tiny, else 1]")
-]
-OutputDir = Annotated[Path | None, typer.Option(help="Where the run's folder is made.  [default: runs]")]
-Name = Annotated[str | None, typer.Option(help="Name of the run's folder.  [default: from the time]")]
-ConfigFile = Annotated[Path | None, typer.Option("--config", help="A YAML file of settings; options win over it.")]
-View = Annotated[bool, typer.Option("--view", help="Serve the page of the run while it trains; see openenv view.")]
-ViewHost = Annotated[
-    str | None, typer.Option(help="Address that the page listens on.  [default: 127.0.0.1, this machine only]")
-]
-ViewPort = Annotated[int | None, typer.Option(min=0, max=65535, help="Its port.  [default: a free one]")]
-Resume = Annotated[
-    Path | None, typer.Option(metavar="RUN", help="Go on with this folder's run; --steps makes it longer.")
-]
+page_option = partial(typer.Option, rich_help_panel="Page")
 
 
-def train(  # one parameter for each option
-    environment: Environment = None,
-    model: Model = None,
-    tasks: Tasks = None,
-    eval_tasks: EvalTasks = None,
-    reset: ResetParameters = None,
-    sft: Sft = None,
-    sft_min_reward: SftMinReward = None,
-    grpo: Grpo = None,
-    steps: Steps = None,
-    rollouts: Rollouts = None,
-    group_size: GroupSize = None,
-    micro_batch: MicroBatch = None,
-    learning_rate: LearningRate = None,
-    temperature: Temperature = None,
-    max_turns: MaxTurns = None,
-    max_action_tokens: MaxActionTokens = None,
-    max_context: MaxContext = None,
-    reward_components: RewardComponents = None,
-    illegal_penalty: IllegalPenalty = None,
-    fallback: Fallback = None,
-    thinking: Thinking = None,
-    step_timeout_s: StepTimeoutS = None,
-    seed: Seed = None,
-    eval_episodes: EvalEpisodes = None,
-    checkpoint_every: CheckpointEvery = None,
-    device: Device = None,
-    report_to: ReportTo = None,
-    traces: Traces = None,
-    traces_sample: TracesSample = None,
-    traces_leave_out: TracesLeaveOut = None,
-    output_dir: OutputDir = None,
-    name: Name = None,
-    config: ConfigFile = None,
-    resume: Resume = None,
-    view: View = False,
-    view_host: ViewHost = None,
-    view_port: ViewPort = None,
+@with_settings(options_of(TrainConfig, described_settings()))
+def train(
+    settings: dict[str, Any],
+    environment: Annotated[str | None, environment_argument(PLAYED_TEXT)] = None,
+    config: Annotated[Path | None, typer.Option(help="A YAML file of settings; options win over it.")] = None,
+    resume: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="Go on with this folder's run; --steps makes it longer.")
+    ] = None,
+    view: Annotated[
+        bool, page_option("--view", help="Serve the page of the run while it trains; see openenv view.")
+    ] = False,
+    view_host: Annotated[
+        str | None, page_option(help="Address that the page listens on.  [default: 127.0.0.1, this machine only]")
+    ] = None,
+    view_port: Annotated[int | None, page_option(min=0, max=65535, help="Its port.  [default: a free one]")] = None,
 ) -> None:
     """Train a language model on an environment: on examples if you like, then with GRPO."""
-    options = {option: value for option, value in locals().items() if option not in NO_SETTINGS}
-    given = {option: value for option, value in options.items() if value not in (None, [])}
+    given = dict(settings)
     if environment is not None:
         given["environment"] = played_environment(environment, "train")
-    if reset:
-        given["reset"] = read_reset(reset)
-    if reward_components:
-        given["reward_components"] = read_weights(reward_components, "--reward-component")
     page = _page(view_host, view_port, view=view)
     console = Console()
     _check_installed()
     try:
         if resume is None:
-            settings = load_config(config, **given)
-            for part in settings.parts.values():
+            run_config = load_config(config, **given)
+            for part in run_config.parts.values():
                 if part.environment != given.get("environment"):
                     read_target(part.environment, "train")
-            check_names(settings)
-            check_examples_named(settings)
-            result = _run_module(console).train(settings, console, page=page)
+            check_names(run_config)
+            check_examples_named(run_config)
+            result = _run_module(console).train(run_config, console, page=page)
         else:
             _check_alone(given, config)
             check_run(resume)
-            result = _run_module(console).resume(resume, console, steps=steps, page=page)
+            result = _run_module(console).resume(resume, console, steps=settings.get("steps"), page=page)
     except TrainingInterruptedError as error:
         raise typer.Exit(error.exit_status) from error
     _show_result(result, console)
@@ -191,7 +83,7 @@ def _page(host: str | None, port: int | None, *, view: bool) -> PageAddress | No
 def _check_installed() -> None:
     missing = [package for package in REQUIRED if find_spec(package) is None]
     if missing:
-        raise ConfigurationError(f'Training needs {", ".join(missing)}: pip install "openenv-core[train]"')
+        raise ConfigurationError(f"Training needs {', '.join(missing)}: {install_command('train')}")
 
 
 def _run_module(console: Console) -> ModuleType:
@@ -208,7 +100,7 @@ def _check_alone(given: Mapping[str, Any], config: Path | None) -> None:
 
 
 def _show_result(result: "TrainResult", console: Console) -> None:
-    config = result.folder.load_config()
+    config = load_config(result.folder.config)
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
     table.add_column(_evaluated(result, config), style="bold")
     table.add_column("mean reward", justify="right")

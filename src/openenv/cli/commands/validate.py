@@ -19,7 +19,7 @@ from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 from openenv.validation.adapted_checks import validate_adapted
 from openenv.validation.report import CheckResult, Report, validate_folder
 from openenv.validation.run_checks import LEVEL as RUNTIME
-from openenv.validation.run_checks import run_checks
+from openenv.validation.run_process import run_in_process
 from openenv.validation.trials import RunLimits
 from openenv.validation.url_checks import TIMEOUT_S, UrlReport, validate_url
 
@@ -50,14 +50,18 @@ TimeoutS = Annotated[
 ]
 Level = Annotated[
     Literal["static", "runtime", "semantic"] | None,
-    typer.Option(help="static runs nothing, as --no-run; the others run the environment.  [default: runtime]"),
+    typer.Option(
+        help="static runs nothing, as --no-run; the others run the environment.  [default: runtime]", hidden=True
+    ),
 ]
-SkipBuild = Annotated[bool, typer.Option("--skip-build", help="Has no effect: no image is built here.")]
+SkipBuild = Annotated[bool, typer.Option("--skip-build", help="Has no effect: no image is built here.", hidden=True)]
 Policy = Annotated[
     Literal["v1", "v2"] | None,
-    typer.Option(help="Has no effect: each check here says itself whether a finding is an error or a warning."),
+    typer.Option(
+        help="Has no effect: each check here says itself whether a finding is an error or a warning.", hidden=True
+    ),
 ]
-Local = Annotated[bool, typer.Option("--local", help="Say that TARGET is no URL.")]
+Local = Annotated[bool, typer.Option("--local", help="Say that TARGET is no URL.", hidden=True)]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show every finding, and what was expected and found.")]
 Run = Annotated[
     bool, typer.Option("--run/--no-run", help="Run the environment too: play episodes, twice, in two processes.")
@@ -135,7 +139,7 @@ def _report_of(target: Target, limits: RunLimits | None, timeout_s: float | None
     if limits is None:
         raise typer.BadParameter(f"--no-run leaves the checks of a folder, and {target.text} has none.")
     if package is not None:
-        return Report(str(target), "", {}, run_checks(package, limits), (RUNTIME,))
+        return Report(str(target), "", {}, run_in_process(str(target), limits), (RUNTIME,))
     if target.kind is TargetKind.ADAPTED:
         return validate_adapted(target.text)
     server = server_of(target)
@@ -152,7 +156,7 @@ def _can_be_read(report: Report) -> bool:
 
 def _with_run(report: Report, limits: RunLimits) -> Report:
     """Run what a report is of, and add what was found."""
-    results = run_checks(find_environment(Path(report.target)), limits)
+    results = run_in_process(Path(report.target), limits)
     return replace(report, results=[*report.results, *results], levels=(*report.levels, RUNTIME))
 
 

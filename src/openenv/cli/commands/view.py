@@ -16,7 +16,9 @@ from openenv.core.addresses import reachable, url_of
 from openenv.core.env_server.access.policy import auth_requirement_of
 from openenv.core.env_server.serving import listen, run_app
 from openenv.core.exceptions import EnvironmentNotFoundError
-from openenv.viewer.application import comparison_app, source_app
+from openenv.traces.exporting import new_output
+from openenv.viewer.application import comparison_app, save_page, source_app
+from openenv.viewer.html_file.document import MAX_BYTES
 from openenv.viewer.source import Source
 
 PROGRAMS = "For programs that start this one"
@@ -32,10 +34,20 @@ Paths = Annotated[
 Port = Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="0 takes a free one.")]
 Host = Annotated[str, typer.Option(help="Address to listen on; the default is this machine only.")]
 NoBrowser = Annotated[bool, typer.Option("--no-browser", help="Print the address, and open no browser.")]
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Write one HTML file, to send, instead of opening a browser."),
+]
+EpisodeIds = Annotated[
+    list[str] | None,
+    typer.Option("--episode", metavar="ID", help="Up to 4 episodes to show alone: 1-17, or 2:1-17 of the second PATH."),
+]
+MaxSizeMb = Annotated[float, typer.Option(min=0.1, help="Most megabytes that the HTML file shows.")]
 StopOnEof = Annotated[
     bool, typer.Option("--stop-on-eof", help="Stop when standard input is closed.", rich_help_panel=PROGRAMS)
 ]
 
+_MEGABYTE = 1_000_000
 # What the page of a program that started it yields its processors to.
 _NICENESS = 10
 _SHOWN = {"run": "The run is", "results": "The results are", "traces": "The episodes are"}
@@ -46,12 +58,20 @@ def view(
     port: Port = 0,
     host: Host = "127.0.0.1",
     no_browser: NoBrowser = False,
+    output: Output = None,
+    episode: EpisodeIds = None,
+    max_size_mb: MaxSizeMb = MAX_BYTES / _MEGABYTE,
     stop_on_eof: StopOnEof = False,
 ) -> None:
     """Look at a run, an evaluation or episodes on record in a browser, or compare up to four, until Ctrl-C.
 
-    They may be written meanwhile.
+    They may be written meanwhile. With --output, one HTML file of them is written, which needs no server.
     """
+    if output is not None:
+        _write(output, paths, episode or [], round(max_size_mb * _MEGABYTE))
+        return
+    if episode:
+        raise typer.BadParameter("Expected --output with --episode; without it, the page opens all of them.")
     if stop_on_eof:
         os.nice(_NICENESS)
         watch_stdin()
@@ -90,3 +110,10 @@ def _check_path(given: str) -> None:
         f"`openenv view` takes the folder of a run, of an evaluation or of collected episodes, a file of traces or "
         f"postgresql://..., got {given}: {found}."
     )
+
+
+def _write(output: Path, paths: list[str], episodes: list[str], max_bytes: int) -> None:
+    """Write one HTML file, which appears when it is complete."""
+    with new_output(output) as draft:
+        draft.write_bytes(save_page(Source.all_at(paths), episodes, max_bytes))
+    typer.echo(f"Wrote {output}.")

@@ -1,26 +1,27 @@
 """Blocking use of clients, and the one rule for when a call blocks.
 
 A client's methods block where no event loop runs and return an awaitable inside a running one. What a
-blocking call returns may be awaited, too, where it is a client, a vector, the result of a reset or a step, or nothing.
+blocking call returns may be awaited, too.
 """
 
 import asyncio
 from collections.abc import Callable, Coroutine
 from functools import wraps
-from inspect import iscoroutine
+from inspect import iscoroutine, iscoroutinefunction
 from threading import Lock, Thread
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 from openenv.core.background_loop import BackgroundLoop as BackgroundLoop
 from openenv.core.background_loop import background_loop as background_loop
 from openenv.core.background_loop import in_event_loop as in_event_loop
-from openenv.core.client.results import Nothing
+from openenv.core.client.results import Nothing, awaitable
 
 ResultT = TypeVar("ResultT")
 P = ParamSpec("P")
 
 
-_NOTHING = Nothing()
+NOTHING = Nothing()
+"""Result of a method that has blocked and has none."""
 
 
 class LoopLock:
@@ -50,7 +51,7 @@ def wait_for(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         *args: Passed on.
         **kwargs: Passed on.
     """
-    if in_event_loop():
+    if in_event_loop() or iscoroutinefunction(getattr(function, "__wrapped__", function)):
         return background_loop().run(awaited(function, *args, **kwargs))
     result = function(*args, **kwargs)
     return background_loop().run(result) if iscoroutine(result) else result
@@ -178,6 +179,8 @@ def blocks_outside_loop(
         if in_event_loop():
             return coroutine
         result = background_loop().run(coroutine)
-        return cast("Coroutine[Any, Any, ResultT]", _NOTHING if returns_nothing and result is None else result)
+        return cast(
+            "Coroutine[Any, Any, ResultT]", NOTHING if returns_nothing and result is None else awaitable(result)
+        )
 
     return call

@@ -519,7 +519,8 @@ class EnvClient(Bootstrapping, Done, ABC, Generic[ActT, ObsT, StateT]):
         data = to_json(self._step_payload(action), fallback=plain_value)
         return self._exchange(b"step", data, MessageType.OBSERVATION, self._parse_result)
 
-    def state(self) -> Coroutine[Any, Any, StateT]:
+    @blocks_outside_loop
+    async def state(self) -> StateT:
         """Read where the episode stands.
 
         Raises:
@@ -528,9 +529,10 @@ class EnvClient(Bootstrapping, Done, ABC, Generic[ActT, ObsT, StateT]):
             ResponseTimeoutError: No answer came within ``message_timeout_s``.
             InvalidAnswerError: What came is no answer, or does not fit the client's classes.
         """
-        return self._exchange(b"state", None, MessageType.STATE, self._parse_state)
+        return await self._exchange_async(b"state", None, MessageType.STATE, self._parse_state)
 
-    def render(self) -> Coroutine[Any, Any, Picture | None]:
+    @blocks_outside_loop
+    async def render(self) -> Picture | None:
         """Have the environment show where the episode stands.
 
         Returns:
@@ -542,7 +544,7 @@ class EnvClient(Bootstrapping, Done, ABC, Generic[ActT, ObsT, StateT]):
             ConnectionLostError: The connection went before the answer came.
             ResponseTimeoutError: No answer came within ``message_timeout_s``.
         """
-        return self._exchange(b"render", None, MessageType.PICTURE, _read_picture)
+        return await self._exchange_async(b"render", None, MessageType.PICTURE, _read_picture)
 
     def sync(self) -> SyncEnvClient[ActT, ObsT, StateT]:
         """Return a facade with the same methods, blocking and typed so."""

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from openenv.core import providers
-from openenv.core.client.blocking import LoopLock, awaited, in_event_loop, start_in_thread, wait_for
+from openenv.core.client.blocking import NOTHING, LoopLock, awaited, in_event_loop, start_in_thread, wait_for
 from openenv.core.client.sync import SyncEnvClient
 from openenv.core.exceptions import ConfigurationError, HandleUsedError
 from openenv.core.providers.base import ContainerProvider, Provider, RuntimeProvider
@@ -286,7 +286,7 @@ class ClientHandle(Coroutine[Any, Any, ClientT], Generic[ClientT]):
         if self._coroutine is not None:
             self._coroutine.close()
         if not in_event_loop():
-            return None
+            return NOTHING
         closed = asyncio.get_running_loop().create_future()
         closed.set_result(None)
         return closed

@@ -1,8 +1,10 @@
-"""What a client's ``reset`` and ``step`` return."""
+"""Results of a client's methods, which may be awaited where the call has blocked."""
 
 from collections.abc import Coroutine, Generator, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, NoReturn, Self
+from functools import cache
+from types import new_class
+from typing import Any, Generic, NoReturn, Self, SupportsIndex, cast
 
 from typing_extensions import TypeVar
 
@@ -12,6 +14,10 @@ from openenv.core.wire.types import State
 ActT = TypeVar("ActT")
 ObsT = TypeVar("ObsT")
 StateT = TypeVar("StateT", default=State)  # clients of 0.1 name two classes
+ResultT = TypeVar("ResultT")
+
+# Classes whose objects keep their class, so that one of a class below it is made of their value.
+_BUILT_IN = (dict, list, tuple, str, bytes, int, float)
 
 
 class Done:
@@ -33,6 +39,57 @@ class Done:
 
 
 Coroutine.register(Done)
+
+
+class _DoneAs(Done):
+    """Base of the classes that add the awaiting to another class, and are that class in all other respects."""
+
+    __slots__ = ()
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        """Be copied and pickled as an object of the other class."""
+        reduced = super().__reduce_ex__(protocol)
+        if isinstance(reduced, str):
+            return reduced
+        made_by, arguments, *contents = reduced
+        return made_by, tuple(self.__class__ if each is type(self) else each for each in arguments), *contents
+
+
+def awaitable(result: ResultT) -> ResultT:
+    """Return what a blocking call gave so that it may be awaited, too.
+
+    Its ``__class__``, equality, text, copies and pickles stay those of its class; its ``type`` is a class below that.
+    ``None``, ``True`` and ``False`` stay as they are, as Python has no classes below theirs.
+    """
+    cls: type = type(result)
+    done_class = None if isinstance(result, Done) else _done_class(cls)
+    if done_class is None:
+        return result
+    if cls in _BUILT_IN:
+        return cast("ResultT", done_class(result))
+    try:
+        object.__setattr__(result, "__class__", done_class)
+    except TypeError:  # an object of a class in C
+        return result
+    return result
+
+
+@cache
+def _done_class(cls: type) -> type | None:
+    """Make the class below another one whose objects may be awaited; ``None`` where there can be none."""
+    members: dict[str, Any] = {
+        "__class__": property(lambda _: cls),
+        "__doc__": cls.__doc__,
+        "__module__": cls.__module__,
+        "__qualname__": cls.__qualname__,
+        "__slots__": (),
+    }
+    if getattr(cls, "__hash__", None) is None:
+        members["__hash__"] = object.__hash__  # for asyncio.gather
+    try:
+        return new_class(cls.__name__, (cls, _DoneAs), exec_body=lambda namespace: namespace.update(members))
+    except TypeError:  # bool, NoneType, an enumeration
+        return None
 
 
 class Nothing(Done):

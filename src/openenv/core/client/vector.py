@@ -5,13 +5,13 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import index
 from types import TracebackType
-from typing import Any, Generic, NoReturn, Self, TypeAlias
+from typing import Any, Generic, NoReturn, Self, TypeAlias, cast
 
 from pydantic_core import to_json
 
-from openenv.core.client.blocking import LoopLock, background_loop
+from openenv.core.client.blocking import NOTHING, LoopLock, background_loop
 from openenv.core.client.formats import WireFormat
-from openenv.core.client.results import ActT, Done, ObsT, StateT, StepResult
+from openenv.core.client.results import ActT, Done, ObsT, StateT, StepResult, awaitable
 from openenv.core.client.transport.connection import Endpoint
 from openenv.core.client.transport.outgoing import OutgoingRequest
 from openenv.core.client.transport.pool import open_session
@@ -457,15 +457,16 @@ class SyncVectorEnv(Done, Generic[ActT, ObsT, StateT]):
         slots: Sequence[int] | None = None,
     ) -> list[SlotResult[ObsT]]:
         """Start an episode in every slot; see ``VectorEnv.reset``."""
-        return background_loop().run(self.vector.reset(seeds=seeds, tasks=tasks, slots=slots))
+        return awaitable(background_loop().run(self.vector.reset(seeds=seeds, tasks=tasks, slots=slots)))
 
     def step(self, actions: Sequence[ActT | None]) -> list[SlotResult[ObsT]]:
         """Do one action in every slot; see ``VectorEnv.step``."""
-        return background_loop().run(self.vector.step(actions))
+        return awaitable(background_loop().run(self.vector.step(actions)))
 
     def close(self) -> None:
         """End the sessions."""
         background_loop().run(self.vector.close())
+        return cast("None", NOTHING)
 
     def __enter__(self) -> Self:
         """Return the vector; its sessions are open."""

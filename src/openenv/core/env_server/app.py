@@ -20,6 +20,7 @@ from pydantic import BaseModel
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import Receive, Scope, Send
 
+from openenv._extras import install_command
 from openenv.core.addresses import url_of
 from openenv.core.env_server.access.clients import ClientLimits
 from openenv.core.env_server.access.guard import protect
@@ -194,6 +195,7 @@ class HTTPEnvServer:
             observer,
             self._recorder,
             self._clients.max_sessions,
+            None if self._access.token_uses is None else self._access.token_uses.watch_player,
         )
         self.about = About(self._sessions, self.env_name)
         self._journal = Journal.of(config)
@@ -260,14 +262,17 @@ class HTTPEnvServer:
         # With isolation, an environment's code runs in processes of its own alone.
         is_here = plays and self.config.isolation == "none"
         renderer = static_renderer(self._sessions.factory.environment_class) if is_here else None
-        self._page = page.PageConfig(self.env_name, play=plays, tools=tools, live=plays, traces=traces is not None)
-        self._page.views = renderer is not None
+        has_traces, has_views = traces is not None, renderer is not None
+        self._page = page.PageConfig(
+            self.env_name, play=plays, tools=tools, live=plays, traces=has_traces, views=has_views
+        )
         routes = page.page_routes(self._page)
         if renderer is not None:
             routes += static_view_routes({self.env_name: renderer}.get)
         if traces is not None:
             # What reads traces builds on the server, so that it is imported by name where it is needed.
-            routes += import_module("openenv.viewer.routes").trace_routes(traces)
+            routes += import_module("openenv.viewer.routes").trace_routes(traces, self.env_name)
+            routes += import_module("openenv.viewer.html_file.routes").html_file_routes(routes)
         app.router.routes += routes
         self._last += routes
 
@@ -720,7 +725,7 @@ def _load_telemetry() -> ModuleType:
         return import_module("openenv.core.env_server.operations.tracing")
     except ModuleNotFoundError as error:
         raise ConfigurationError(
-            f'Telemetry needs OpenTelemetry, but there is no {error.name}: pip install "openenv-core[telemetry]".'
+            f"Telemetry needs OpenTelemetry, but there is no {error.name}: {install_command('telemetry')}."
         ) from error
 
 

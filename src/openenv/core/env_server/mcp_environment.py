@@ -13,6 +13,7 @@ from typing import Any, ClassVar, TypeVar
 
 from mcp import McpError
 
+from openenv._extras import install_command
 from openenv.core.confinement import MISSING, can_confine, is_confined
 from openenv.core.confinement.execution import run_code, run_confined
 from openenv.core.env_server.interfaces import Environment, Transform
@@ -37,7 +38,7 @@ try:
     from fastmcp import Client, FastMCP
     from fastmcp.exceptions import FastMCPError
 except ImportError as error:
-    raise ImportError('This needs FastMCP: pip install "openenv-core[fastmcp]"') from error
+    raise ImportError(f"This needs FastMCP: {install_command('fastmcp')}") from error
 
 logger = logging.getLogger(__name__)
 

@@ -46,6 +46,8 @@ class Ending(StrEnum):
     """The idle timeout passed without a request."""
     REPLACED = "replaced"
     """The session was evicted for another session, or resumed by another server."""
+    REVOKED = "revoked"
+    """The token of its client was removed, or may not play any more."""
     FAILED = "failed"
     """The server failed on the session."""
     SHUTDOWN = "shutdown"

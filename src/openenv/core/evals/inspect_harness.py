@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import Any
 
+from openenv._extras import install_command
 from openenv.core.evals.base import EvalHarness
 
 __all__ = ["InspectAIHarness"]
@@ -58,7 +59,7 @@ class InspectAIHarness(EvalHarness):
             evaluate = import_module("inspect_ai").eval
         except ImportError as error:
             raise ImportError(
-                "The package inspect-ai is required for InspectAIHarness: pip install 'openenv-core[inspect]'"
+                f"The package inspect-ai is required for InspectAIHarness: {install_command('inspect')}"
             ) from error
         model = eval_parameters.get("model")
         if model is None:

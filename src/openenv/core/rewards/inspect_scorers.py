@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from openenv._extras import install_command
 from openenv.core.rewards.samples import ReadSample, SampleRubric
 
 __all__ = ["InspectReward"]
@@ -35,9 +36,7 @@ class InspectReward(SampleRubric):
         try:
             from inspect_ai.scorer import value_to_float
         except ImportError as error:
-            raise ImportError(
-                "InspectReward needs the package inspect-ai: pip install 'openenv-core[inspect]'"
-            ) from error
+            raise ImportError(f"InspectReward needs the package inspect-ai: {install_command('inspect')}") from error
         self._scorer = scorer
         self._key = key
         self._to_float = value_to_float()

@@ -3,6 +3,7 @@
 from threading import Lock
 from typing import Any, Self
 
+from openenv._extras import install_command
 from openenv.core.rewards.samples import ReadSample, SampleRubric
 
 __all__ = ["ModelReward"]
@@ -44,7 +45,7 @@ class _Loaded:
         try:
             from transformers import AutoModelForSequenceClassification, AutoTokenizer
         except ImportError as error:
-            raise ImportError("ModelReward needs torch and transformers: pip install 'openenv-core[train]'") from error
+            raise ImportError(f"ModelReward needs torch and transformers: {install_command('train')}") from error
         if tokenizer is None:
             name = model if isinstance(model, str) else model.config._name_or_path
             tokenizer = AutoTokenizer.from_pretrained(name)

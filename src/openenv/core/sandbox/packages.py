@@ -78,7 +78,7 @@ def _installed(name: str, required_by: str | None) -> Distribution | None:
         if required_by is not None:  # for another platform or version, as its marker says
             return None
         raise ConfigurationError(
-            f"The package {name!r} is to be allowed in the sandbox, but is not installed here: pip install {name}."
+            f"The package {name!r} is to be allowed in the sandbox, but is not installed here; install it first."
         ) from error
 
 

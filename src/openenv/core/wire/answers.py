@@ -2,6 +2,7 @@
 
 import logging
 import math
+import os
 import sys
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
@@ -16,6 +17,7 @@ from pydantic_core import PydanticSerializationError, to_json
 from openenv.core.exceptions import EnvironmentFailedError
 from openenv.core.plain_values import plain_value
 from openenv.core.wire.arrays import FILE, KEY, ArrayJson, ArrayWriter, Written
+from openenv.core.wire.names import FINITE_VARIABLE
 from openenv.core.wire.results import ImageFile, Outcome, Picture, WebView, WrittenJson
 from openenv.core.wire.types import inherits_field
 
@@ -42,6 +44,8 @@ _FINITE_KINDS = ("b", "i", "u")
 # Python's types of the same, and those that are no numbers.
 _FINITE_TYPES = {bool, int, str, type(None)}
 _with_null = count()
+# Whether NaN and infinity are errors, as where an environment is validated.
+_is_finite_only = os.environ.get(FINITE_VARIABLE) == "1"
 _warned: set[type] = set()
 
 
@@ -176,6 +180,8 @@ def written_observation(
     """
     if isinstance(observation, WrittenJson):
         return observation.text if arrays is None else observation.json
+    if _is_finite_only:
+        _refuse_non_finite(_null_in_json(observation, arrays))
     if _dumps_itself(type(observation)):
         return _dump_of(observation, exclude=_BESIDE)
     # As in model_dump_json, but without its checks of arguments, which would double the time.
@@ -212,6 +218,8 @@ def state_json(state: Any) -> str:
             f"The state is of type {type(state).__name__}; expected a pydantic model, a dataclass or a mapping."
         )
     try:
+        if _is_finite_only:
+            _refuse_non_finite(state)
         if isinstance(state, BaseModel) and _dumps_itself(type(state)):
             return _dump_of(state)
         if isinstance(state, BaseModel):
@@ -307,6 +315,22 @@ def _warn_of_non_finite(observation: BaseModel) -> None:
             type(observation).__name__,
             path,
         )
+
+
+def _null_in_json(observation: BaseModel, arrays: ArrayWriter | None) -> dict[str, Any]:
+    """Return the fields whose NaN and infinity would be null: not those that are sent as arrays, nor metadata."""
+    fields = {name: value for name, value in observation if name not in _BESIDE_OR_WRITTEN}
+    np = sys.modules.get("numpy")
+    if np is None or arrays is None:
+        return fields
+    return {name: value for name, value in fields.items() if not isinstance(value, np.ndarray)}
+
+
+def _refuse_non_finite(value: Any) -> None:
+    """Raise ``ValueError`` where a part of an observation or a state is NaN or infinity, and no array."""
+    path = _non_finite_path(value)
+    if path is not None:
+        raise ValueError(f"{path} is not finite, and JSON has no number for NaN and infinity")
 
 
 def _non_finite_path(value: Any, depth: int = 0) -> str | None:

@@ -20,6 +20,9 @@ AUTH_ALWAYS = "always"
 AUTH_NONE = "none"
 """Value of ``AUTH_VARIABLE`` with which a server requires no token."""
 
+FINITE_VARIABLE = "OPENENV_FINITE"
+"""Environment variable: ``1`` has a server refuse observations and states with NaN or infinity; others send null."""
+
 API_KEY_HEADER = "X-API-Key"
 """Header with the server's token where ``Authorization`` holds a proxy's, or none as in clients of ORS."""
 

@@ -333,6 +333,30 @@ def _unknown(came: str) -> EnvironmentFailedError:
     )
 
 
+def component_scores(metadata: Any) -> dict[str, float]:
+    """Return the scores of a reward's components in the metadata of an outcome, those that are finite numbers.
+
+    Args:
+        metadata: The metadata.
+
+    Example:
+        >>> component_scores({"reward_signals": {"format": 1.0}})
+        {'format': 1.0}
+    """
+    named = metadata.get(REWARD_SIGNALS) if isinstance(metadata, Mapping) else None
+    if not isinstance(named, Mapping):
+        return {}
+    return {str(name): score for name, score in named.items() if isinstance(score, int | float) and _is_finite(score)}
+
+
+def _is_finite(number: float) -> bool:
+    """Return whether a number is finite; an integer may be too large for what can be added up."""
+    try:
+        return math.isfinite(number)
+    except OverflowError:
+        return False
+
+
 def component_totals(steps: Iterable[Mapping[str, float]]) -> dict[str, float]:
     """Return the sum of each component's scores over steps.
 

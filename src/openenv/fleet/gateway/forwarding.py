@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from openenv.core.addresses import reachable, url_of
+from openenv.core.env_server.access.peer import TOKEN_NAME
 from openenv.core.env_server.tls import TLS
 from openenv.core.exceptions import SessionCapacityError
 from openenv.core.wire.names import API_KEY_HEADER
@@ -26,8 +27,10 @@ logger = logging.getLogger(__name__)
 _OF_ONE_CONNECTION = frozenset(
     {"connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"}
 )
-# The guard of the fleet has looked at these; the fleet requests from the server with its own token.
-_FOR_THE_GUARD = frozenset({"host", "origin", "authorization", API_KEY_HEADER.lower()})
+# The guard of the fleet has looked at these. The fleet requests from the server with its own token, except for a client
+# with a named one: that the server has, too, with its limits, and names it where it says whose sessions it has.
+_FOR_THE_GUARD = frozenset({"host", "origin"})
+_CREDENTIALS = frozenset({"authorization", API_KEY_HEADER.lower()})
 PATIENCE_S = 8.0
 """Seconds to wait for a server: somewhat less than the 10 for which a client waits for a connection by default."""
 
@@ -54,13 +57,7 @@ class Forwarding:
         )
 
     async def forward(self, replica: Replica, request: Request, send: Send) -> None:
-        """Have a server answer a request, or say why it does not.
-
-        Args:
-            replica: The server.
-            request: The request.
-            send: Takes the answer.
-        """
+        """Have a server answer a request, or say why it does not."""
         try:
             response = await self._ask(replica, request)
             await response(request.scope, request.receive, send)
@@ -75,7 +72,7 @@ class Forwarding:
             forwarded = self._http.build_request(
                 request.method,
                 self._url(replica, request.scope),
-                headers=self._headers(request),
+                headers=headers_for_server(request.scope, self._own),
                 content=request.stream() if _has_body(request) else None,
             )
             return _Answer(await self._http.send(forwarded, stream=True))
@@ -98,9 +95,6 @@ class Forwarding:
         target = scope["raw_path"] + (b"?" if query else b"") + query
         return httpx.URL(address_of(replica, https=self._is_https), raw_path=target)
 
-    def _headers(self, request: Request) -> list[tuple[str, str]]:
-        return headers_for_server(request.headers) + self._own
-
 
 def address_of(replica: Replica, *, https: bool) -> str:
     """Return the address of a server, as the fleet reaches it."""
@@ -109,13 +103,21 @@ def address_of(replica: Replica, *, https: bool) -> str:
     return url_of(host, replica.started.port, https=https)
 
 
-def headers_for_server(headers: Headers) -> list[tuple[str, str]]:
-    """Return the headers of a client's request that its server gets."""
-    return [
+def headers_for_server(scope: Scope, own: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return the headers of a client's request that its server gets.
+
+    Args:
+        scope: ASGI's description of the request.
+        own: Headers with the fleet's own token, instead of the client's credentials unless these are a named token.
+    """
+    shows_name = TOKEN_NAME in scope
+    left_out = _OF_ONE_CONNECTION | _FOR_THE_GUARD | (frozenset() if shows_name else _CREDENTIALS)
+    kept = [
         (name, value)
-        for name, value in headers.items()
-        if name not in _OF_ONE_CONNECTION | _FOR_THE_GUARD and not name.startswith(("sec-fetch-", "x-forwarded-"))
+        for name, value in Headers(scope=scope).items()
+        if name not in left_out and not name.startswith(("sec-fetch-", "x-forwarded-"))
     ]
+    return kept if shows_name else kept + own
 
 
 def no_server() -> Response:

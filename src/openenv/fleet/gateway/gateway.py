@@ -89,11 +89,11 @@ class Gateway:
         return app
 
     async def health(self) -> dict[str, str]:
-        """Say that the fleet's address answers."""
+        """Answer that the fleet's address is served."""
         return {"status": "healthy"}
 
     async def ready(self) -> Response:
-        """Say whether some server takes sessions."""
+        """Return whether some server takes sessions."""
         is_ready = bool(self._replicas.those(Phase.SERVING))
         return JSONResponse({"status": "ready" if is_ready else "draining"}, 200 if is_ready else 503)
 

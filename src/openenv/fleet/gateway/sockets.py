@@ -16,6 +16,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 from websockets.typing import Subprotocol
 
 from openenv.core.env_server.access.guard import answer_handshake
+from openenv.core.env_server.access.peer import TOKEN_NAME
 from openenv.core.env_server.tls import TLS
 from openenv.core.wire.names import TOKEN_PROTOCOL
 from openenv.fleet.gateway.forwarding import address_of, headers_for_server, no_server, trust_in
@@ -30,7 +31,7 @@ _SERVICE_RESTART = 1012
 
 
 def is_of_page(scope: Scope) -> bool:
-    """Whether a script of a page opens a WebSocket: browsers name the page's origin, and other clients need not."""
+    """Return whether a script of a page opens a WebSocket: browsers name the page's origin, other clients need not."""
     return "origin" in Headers(scope=scope)
 
 
@@ -76,12 +77,12 @@ class SocketForwarding:
     async def _connect(self, replica: Replica, scope: Scope) -> ClientConnection:
         query = scope["query_string"].decode("latin-1")
         address = address_of(replica, https=self._is_https).replace("http", "ws", 1)
-        offered = [Subprotocol(name) for name in scope["subprotocols"] if not name.startswith(TOKEN_PROTOCOL)]
-        headers = headers_for_server(Headers(scope=scope))
+        offered = [Subprotocol(name) for name in scope["subprotocols"] if not _is_for_the_guard(name, scope)]
+        headers = headers_for_server(scope, self._own)
         return await connect(
             f"{address}{scope['path']}{'?' if query else ''}{query}",
             subprotocols=offered or None,
-            additional_headers=[pair for pair in headers if not pair[0].startswith("sec-websocket-")] + self._own,
+            additional_headers=[pair for pair in headers if not pair[0].startswith("sec-websocket-")],
             user_agent_header=None,
             compression=None,
             proxy=None,
@@ -90,6 +91,11 @@ class SocketForwarding:
             max_size=None,  # the limits are the server's
             **self._settings,
         )
+
+
+def _is_for_the_guard(subprotocol: str, scope: Scope) -> bool:
+    """Return whether a subprotocol is a page's token that its server does not get, as it is no named one."""
+    return subprotocol.startswith(TOKEN_PROTOCOL) and TOKEN_NAME not in scope
 
 
 class _SocketForwarder:
@@ -155,5 +161,5 @@ class _SocketForwarder:
 
 
 def _is_sendable(code: int) -> bool:
-    """Whether a close frame may have a code; the others stand for a socket that ended without one."""
+    """Return whether a close frame may have a code; the others stand for a socket that ended without one."""
     return code not in (1004, 1005, 1006, 1015)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from openenv._extras import install_command
 from openenv.core.exceptions import ConfigurationError
 from openenv.traces.episodes import Filter
 from openenv.traces.formats.messages import row_of
@@ -42,7 +43,7 @@ def dataset(
         from datasets import Dataset, Features, Json, List, Value
     except ImportError as error:
         raise ConfigurationError(
-            "Datasets of episodes need the package datasets: pip install 'openenv-core[train]'"
+            f"Datasets of episodes need the package datasets: {install_command('train')}"
         ) from error
     where = (where or Filter()).for_training()
     with TraceFile(path) as traces:
@@ -62,8 +63,7 @@ def dataset(
             "components": Json(),
             "scores": Json(),
             "length": Value("int64"),
-            "ending": text,
-            "model": text,
+            **dict.fromkeys(("ending", "label", "model"), text),
             "prompt_ids": whole,
             "completion_ids": whole,
             "logprobs": List(number),

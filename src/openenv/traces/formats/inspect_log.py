@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import IO, Any, Self
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
+from openenv._extras import install_command
 from openenv.core.documents import MAX_JSON_BYTES, check_json_size, open_regular
 from openenv.core.exceptions import ConfigurationError
 from openenv.traces.episodes import Conversation, Episode, EpisodeRecord
@@ -120,7 +121,7 @@ def read_log(path: Path) -> Iterator[EpisodeRecord]:
         from inspect_ai.log import read_eval_log_sample
     except ImportError as error:
         raise ConfigurationError(
-            "Reading Inspect's logs needs the package inspect-ai: pip install 'openenv-core[inspect]'"
+            f"Reading Inspect's logs needs the package inspect-ai: {install_command('inspect')}"
         ) from error
     try:
         with open_regular(path) as file, ZipFile(file) as log, TemporaryDirectory() as folder:

@@ -30,8 +30,8 @@ def row_of(record: EpisodeRecord) -> dict[str, Any]:
     Returns:
         ``messages`` and ``tools`` as TRL's ``SFTTrainer`` takes them; ``reward``, ``rewards`` of the steps,
         ``components`` and ``scores`` of other rubrics by name; what the episode is (``id``, ``environment``,
-        ``version``, ``task``, ``ending``, ``length``), and what the model's side knows (``model``, ``prompt_ids``,
-        ``completion_ids``, ``logprobs``, ``env_mask``).
+        ``version``, ``task``, ``ending``, ``length``, ``label``), and what the model's side knows (``model``,
+        ``prompt_ids``, ``completion_ids``, ``logprobs``, ``env_mask``).
     """
     episode, conversation = record.episode, record.conversation
     return {
@@ -47,6 +47,7 @@ def row_of(record: EpisodeRecord) -> dict[str, Any]:
         "scores": {score.name: score.reward for score in record.scores},
         "length": episode.steps,
         "ending": episode.ending,
+        "label": episode.label,
         "model": None if conversation is None else conversation.model,
         "prompt_ids": [] if conversation is None else list(conversation.prompt_ids),
         "completion_ids": [] if conversation is None else list(conversation.completion_ids),

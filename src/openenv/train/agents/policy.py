@@ -36,7 +36,7 @@ from openenv.train.tools.environment_tools import EnvironmentTools
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-__all__ = ["Policy", "load_policies", "load_policy", "make_policies", "make_policy", "takes_gpu"]
+__all__ = ["Policy", "load_policies", "make_policies", "make_policy", "takes_gpu"]
 
 VOCABULARY_EPISODES = 64
 # Calls of tools are learned far worse from the usual 0.02 at this size; see docs/training.md.
@@ -158,23 +158,6 @@ def make_policies(
     weights_seed = derived_seed(config.seed, "weights")
     model = build_model(tokenizer, hidden=config.tiny_hidden, layers=config.tiny_layers, seed=weights_seed)
     return _policies(config, sessions, model, tokenizer)
-
-
-def load_policy(config: TrainConfig, sessions: Sessions, source: str | Path) -> Policy:
-    """Load a policy that is trained already.
-
-    Args:
-        config: The run's settings.
-        sessions: The environment.
-        source: A checkpoint's folder, or a model's id on the Hub.
-
-    Returns:
-        The policy.
-
-    Raises:
-        ConfigurationError: There is no such model, or it is not made for conversation.
-    """
-    return load_policies(config, {"": sessions}, source)[""]
 
 
 def load_policies(config: TrainConfig, sessions: Mapping[str, Sessions], source: str | Path) -> dict[str, Policy]:

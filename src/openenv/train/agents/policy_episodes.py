@@ -6,13 +6,13 @@ from types import TracebackType
 from typing import Any, Self
 
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.agents.policy import load_policy
+from openenv.records.run_folder import RunFolder
+from openenv.train.agents.policy import load_policies
 from openenv.train.episodes.episode import Episode
 from openenv.train.episodes.played_episode import Message, PlayedEpisode, Usage
 from openenv.train.quiet import quiet_libraries
 from openenv.train.settings.config import TrainConfig, load_config
 from openenv.train.settings.play_settings import PlaySettings
-from openenv.train.settings.run_folder import RunFolder
 from openenv.train.spec.sessions import Sessions
 from openenv.train.tasks.seeds import evaluation_draws
 from openenv.train.tasks.task_choice import NumberedTask
@@ -62,7 +62,7 @@ class PolicyEpisodes:
         self.client = self._sessions.client
         try:
             with quiet_libraries():
-                self._policy = load_policy(config, self._sessions, source)
+                (self._policy,) = load_policies(config, {"": self._sessions}, source).values()
             self._policy.to_device(config)
         except BaseException:
             self._sessions.close()

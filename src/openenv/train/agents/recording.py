@@ -27,7 +27,6 @@ __all__ = [
     "ToolForm",
     "form_of",
     "play_all",
-    "play_players",
     "play_tasks",
     "record_episodes",
 ]
@@ -190,32 +189,6 @@ def record_episodes(
     plays = play_all(sessions, players, tasks, form, max_turns)
     system: list[Message] = [] if system_prompt is None else [{"role": "system", "content": system_prompt}]
     return [PlayedEpisode(play.number, play.episode, [*system, *_messages(play, form)], form.tools) for play in plays]
-
-
-def play_players(
-    sessions: Sessions,
-    players: Sequence[Player],
-    seeds: Sequence[int],
-    *,
-    max_turns: int,
-    reset: Mapping[str, Any] | None = None,
-) -> list[Episode]:
-    """Play one episode with each player, all at once.
-
-    Args:
-        sessions: The environment; at least as many sessions as players.
-        players: A fresh player for each episode.
-        seeds: The seed of each episode.
-        max_turns: Actions after which an episode is cut off.
-        reset: What every reset is passed beside its seed.
-
-    Returns:
-        The episodes, without tokens; the texts of the actions are those that the players meant.
-
-    Raises:
-        OpenEnvError: The environment failed in more than half of the episodes.
-    """
-    return play_tasks(sessions, players, [{**(reset or {}), "seed": seed} for seed in seeds], max_turns=max_turns)
 
 
 def play_tasks(

@@ -16,16 +16,21 @@ from openenv.core.exceptions import (
     ServerCapacityError,
 )
 from openenv.core.rubrics.bounds import reaches
+from openenv.records.collection import Collection
 from openenv.train.agents.agent_episodes import AgentEpisodes, open_agent
-from openenv.train.dataset.collection import Collection
 from openenv.train.dataset.play_progress import PlayProgress
 from openenv.train.dataset.run_traces import RunTraces
-from openenv.train.episodes.played_episode import PlayedEpisode
+from openenv.train.episodes.episode import Episode
+from openenv.train.episodes.played_episode import Message, PlayedEpisode, text_of
 from openenv.train.settings.play_settings import PlaySettings
 from openenv.train.tasks.seeds import training_seeds
 from openenv.train.tasks.task_choice import named_tasks
 
-__all__ = ["CollectResult", "collect", "leave_out_failed"]
+__all__ = ["CLOSING", "CollectResult", "collect", "leave_out_failed", "line_of"]
+
+CLOSING = "Done."
+"""What a model says after the last tool's answer. A model that has never seen an answer without a call would go on
+calling tools when a trainer asks it once more."""
 
 _FAILED = "the environment failed"
 # What says nothing of an episode's environment: the next one would fare no better.
@@ -100,7 +105,7 @@ def collect(
     ):
         tasks = _tasks(settings, episodes, source)
         collection = Collection.open(output, depends_on)
-        collection.check_tasks(dict(enumerate(tasks)))
+        collection.check_tasks({number: Episode.of_task(task).parameters for number, task in enumerate(tasks)})
         done = collection.indexes()
         named = [(number, _with_id(task, number, episode_id_prefix)) for number, task in enumerate(tasks)]
         left = [(number, task) for number, task in named if number not in done]
@@ -125,7 +130,51 @@ def leave_out_failed(collection: Collection, played: PlayedEpisode) -> None:
     error = played.episode.error
     if isinstance(error, _OF_THE_SERVER) and not isinstance(error, RequestGivenUpError):
         raise error
-    collection.leave_out(played, f"{_FAILED}: {error}")
+    _leave_out(collection, played, f"{_FAILED}: {error}")
+
+
+def line_of(played: PlayedEpisode, environment: str, *, has_id: bool = False) -> dict[str, Any]:
+    """Return the line of an episode in a `Collection`.
+
+    Args:
+        played: The episode; the environment did not fail in it.
+        environment: Name of the environment.
+        has_id: Whether the episode was given an id that means something, which its line then has.
+    """
+    episode = played.episode
+    line = {
+        "index": played.index,
+        "environment": environment,
+        "task": episode.parameters,
+        "messages": _messages_to_learn(played),
+        "tools": played.tools,
+        "reward": episode.reward,
+        "rewards": [turn.reward for turn in episode.turns],
+        "length": len(episode.turns),
+        "illegal_actions": episode.illegal_actions,
+        "done": episode.done,
+    }
+    if has_id:
+        line["episode_id"] = episode.episode_id
+    if components := episode.reward_components:
+        line |= {"reward_components": components, "components": [dict(turn.components) for turn in episode.turns]}
+    if episode.step_rewards is not None:
+        line["step_rewards"] = episode.step_rewards
+    return line
+
+
+def _messages_to_learn(played: PlayedEpisode) -> list[Message]:
+    messages = [{**message, "content": text_of(message["content"])} for message in played.messages]
+    if played.tools and played.episode.done and messages[-1]["role"] == "tool":
+        return [*messages, {"role": "assistant", "content": CLOSING}]
+    # No action follows the observation after the last one.
+    return messages[:-1] if len(messages) > 1 and messages[-1]["role"] == "user" else messages
+
+
+def _leave_out(collection: Collection, played: PlayedEpisode, reason: str) -> None:
+    episode = played.episode
+    line = {"index": played.index, "task": episode.parameters, "reward": episode.reward}
+    collection.leave_out(line, reason)
 
 
 def _tasks(settings: PlaySettings, episodes: int, source: AgentEpisodes) -> list[dict[str, Any]]:
@@ -145,9 +194,9 @@ def _keep(
     if played.episode.error is not None:
         leave_out_failed(collection, played)
     elif min_reward is not None and not reaches(played.episode.reward, min_reward):
-        collection.leave_out(played, f"reward below {min_reward:g}")
+        _leave_out(collection, played, f"reward below {min_reward:g}")
     else:
-        collection.add(played, environment, has_id=has_id)
+        collection.add(line_of(played, environment, has_id=has_id))
 
 
 def _result(collection: Collection) -> CollectResult:

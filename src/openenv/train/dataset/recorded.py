@@ -7,6 +7,7 @@ from openenv.auto.discovery import find_environment
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError, InvalidRequestError
 from openenv.traces.episodes import RESET, Entry, EpisodeRecord, Filter
+from openenv.traces.importing import records_in
 from openenv.traces.reading import TraceFile
 from openenv.train.agents.recording import ActionForm
 from openenv.train.episodes.episode import Episode
@@ -21,7 +22,7 @@ def recorded_episodes(path: str | Path, environment: str | None, form: ActionFor
     entries are not all on record.
 
     Args:
-        path: File of traces, or the address of a database.
+        path: File of traces, the address of a database, or what was exported of one as ``jsonl``.
         environment: Short name of the environment; ``None`` for a server that was given by its URL, which takes a file
             with one environment.
         form: How actions and observations look as text.
@@ -33,20 +34,31 @@ def recorded_episodes(path: str | Path, environment: str | None, form: ActionFor
         ConfigurationError: The file can't be read, has no episode of this environment, or an action is none of its
             actions.
     """
+    for record in _records_in(path, environment):
+        if record.steps and not any(entry.failed for entry in record.entries):
+            yield _episode_of(record, form)
+
+
+def _records_in(path: str | Path, environment: str | None) -> Iterator[EpisodeRecord]:
+    """Iterate over the recorded episodes of an environment, without evaluations."""
+    if str(path).endswith(".jsonl"):
+        there = dict.fromkeys(record.episode.environment for record in records_in(Path(path)))
+        names = _names_of(list(there), str(path), environment)
+        exported = (record for record in records_in(Path(path)) if record.episode.environment in names)
+        yield from (record for record in exported if not record.episode.is_evaluation)
+        return
     with TraceFile(path) as traces:
-        for name in _names_of(traces, environment):
-            for record in traces.records(Filter(environment=name).for_training()):
-                if record.steps and not any(entry.failed for entry in record.entries):
-                    yield _episode_of(record, form)
+        recorded = [str(group.key["environment"]) for group in traces.groups("environment")]
+        for name in _names_of(recorded, traces.name, environment):
+            yield from traces.records(Filter(environment=name).for_training())
 
 
-def _names_of(traces: TraceFile, environment: str | None) -> list[str]:
+def _names_of(there: list[str], source: str, environment: str | None) -> list[str]:
     """Return the names under which an environment's episodes are recorded."""
-    there = [str(group.key["environment"]) for group in traces.groups("environment")]
     own = there if environment is None else [name for name in there if _is_same(name, environment)]
     if not own or (environment is None and len(own) > 1):
         raise ConfigurationError(
-            f"Expected episodes of {environment or 'one environment'} in {traces.name}, found those of "
+            f"Expected episodes of {environment or 'one environment'} in {source}, found those of "
             f"{', '.join(there) or 'none'}."
         )
     return own

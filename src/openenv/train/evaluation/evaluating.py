@@ -1,8 +1,7 @@
 """How well does a model or a player do? Mean reward and pass@k over tasks, with confidence intervals."""
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from statistics import fmean
@@ -12,12 +11,14 @@ from rich.console import Console
 
 from openenv.core.exceptions import ConfigurationError, EnvironmentFailedError
 from openenv.core.rubrics.bounds import reaches, reward_range
+from openenv.records.collection import Collection
+from openenv.records.evaluation import Estimate, Evaluation, TaskResult
 from openenv.train.agents.agent_episodes import AgentEpisodes, open_agent
-from openenv.train.dataset.collecting import leave_out_failed
-from openenv.train.dataset.collection import Collection
+from openenv.train.dataset.collecting import leave_out_failed, line_of
 from openenv.train.dataset.play_progress import PlayProgress
 from openenv.train.dataset.run_traces import RunTraces
-from openenv.train.evaluation.intervals import NO_BOUNDS, Estimate, mean_estimate, share_estimate
+from openenv.train.episodes.episode import Episode
+from openenv.train.evaluation.intervals import mean_estimate, share_estimate
 from openenv.train.evaluation.pass_at_k import pass_at_k
 from openenv.train.settings.play_settings import PlaySettings
 from openenv.train.tasks.seeds import evaluation_seeds
@@ -26,92 +27,6 @@ from openenv.train.tasks.task_choice import check_number, named_tasks
 __all__ = ["Evaluation", "TaskResult", "evaluate"]
 
 DEFAULT_NUM_TASKS = 100
-
-
-@dataclass(frozen=True)
-class TaskResult:
-    """What came of all attempts at one task.
-
-    Attributes:
-        task: What its resets were passed.
-        rewards: The reward of each attempt in which the environment did not fail.
-        successes: Those among them that succeeded.
-        failed: Attempts in which the environment failed; they count for nothing.
-    """
-
-    task: dict[str, Any]
-    rewards: list[float]
-    successes: int
-    failed: int = 0
-
-    @property
-    def mean_reward(self) -> float:
-        """Mean over the attempts that count; there has to be one."""
-        return fmean(self.rewards)
-
-    def pass_at(self, k: int) -> float:
-        """Estimate pass@k; ``k`` attempts have to count."""
-        return pass_at_k(len(self.rewards), self.successes, k)
-
-    def as_json(self, bounds: tuple[float, float] = NO_BOUNDS) -> dict[str, Any]:
-        """Return the attributes by name, and an estimate of the mean reward from the attempts at this task."""
-        mean = asdict(mean_estimate(self.rewards, bounds)) if self.rewards else None
-        return {**asdict(self), "mean_reward": mean}
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """How well a player did.
-
-    Attributes:
-        environment: What was played.
-        player: Who played, in words.
-        samples: Attempts at each task.
-        success_reward: The reward with which an attempt is a success; rounding does not count.
-        mean_reward: Mean reward of an episode.
-        pass_at: pass@k, by ``k``; without those for which no task has enough attempts.
-        mean_length: Mean number of actions in an episode.
-        illegal_actions: Mean number of illegal actions in an episode.
-        tasks: What came of each task.
-        first_failure: What the first failure of the environment said; ``None`` where there was none.
-        temperature: Of the model's sampling, 0 where it was greedy; ``None`` for a player without a model.
-        greedy: The same with the most likely tokens, one attempt at each task, for the model of a training run.
-        reward_components: Mean of each component's scores, summed over an episode, by name; without the episodes in
-            which the component was not called.
-    """
-
-    environment: str
-    player: str
-    samples: int
-    success_reward: float
-    mean_reward: Estimate
-    pass_at: dict[int, Estimate]
-    mean_length: float
-    illegal_actions: float
-    tasks: list[TaskResult]
-    first_failure: str | None = None
-    temperature: float | None = None
-    greedy: "Evaluation | None" = None
-    reward_components: dict[str, Estimate] = field(default_factory=dict)
-
-    @property
-    def episodes(self) -> int:
-        """Episodes that count."""
-        return sum(len(task.rewards) for task in self.tasks)
-
-    @property
-    def failed(self) -> int:
-        """Episodes in which the environment failed."""
-        return sum(task.failed for task in self.tasks)
-
-    def save(self, path: Path) -> None:
-        """Write everything as JSON, whole or not at all; of each task its mean reward with its interval, too."""
-        bounds = reward_range(chain.from_iterable(task.rewards for task in self.tasks))
-        tasks = [task.as_json(bounds) for task in self.tasks]
-        fields = {**asdict(self), "tasks": tasks, "episodes": self.episodes, "failed": self.failed}
-        draft = path.with_suffix(".draft")
-        draft.write_text(json.dumps(fields, indent=1), "utf-8")
-        draft.replace(path)
 
 
 def evaluate(
@@ -220,14 +135,14 @@ def _play(
     console: Console,
 ) -> None:
     numbered = [(number * samples + sample, task) for number, task in enumerate(tasks) for sample in range(samples)]
-    collection.check_tasks(dict(numbered))
+    collection.check_tasks({index: Episode.of_task(task).parameters for index, task in numbered})
     done = collection.indexes()
     left = [(index, task) for index, task in numbered if index not in done]
     with PlayProgress(console, len(numbered), len(numbered) - len(left)) as progress:
         for played in source.play(traces.named(left)):
             traces.add(played)
             if played.episode.error is None:
-                collection.add(played, settings.name)
+                collection.add(line_of(played, settings.name))
             else:
                 leave_out_failed(collection, played)
             progress.advance(played)
@@ -245,16 +160,15 @@ def _evaluation(
     failures = [line for line in collection.read_left_out() if line["index"] < len(tasks) * samples]
     if not lines:
         raise EnvironmentFailedError(f"No episode came to an end. {failures[0]['reason'].capitalize()}")
-    results = _task_results(tasks, lines, failures, samples, success_reward)
+    bounds = reward_range(line["reward"] for line in lines)
+    results = _task_results(tasks, lines, failures, samples, success_reward, bounds)
     counted = [result for result in results if result.rewards]
     return Evaluation(
         environment=settings.name,
         player=settings.who,
         samples=samples,
         success_reward=success_reward,
-        mean_reward=mean_estimate(
-            [result.mean_reward for result in counted], reward_range(line["reward"] for line in lines)
-        ),
+        mean_reward=mean_estimate([result.mean for result in counted], bounds),
         pass_at=_passes(results, ks),
         mean_length=fmean(line["length"] for line in lines),
         illegal_actions=fmean(line["illegal_actions"] for line in lines),
@@ -271,13 +185,20 @@ def _task_results(
     failures: Sequence[Mapping[str, Any]],
     samples: int,
     success_reward: float,
+    bounds: tuple[float, float],
 ) -> list[TaskResult]:
     rewards: list[list[float]] = [[] for _ in tasks]
     for line in sorted(lines, key=lambda line: int(line["index"])):
         rewards[line["index"] // samples].append(line["reward"])
     failed = [line["index"] // samples for line in failures]
     return [
-        TaskResult(task, given, sum(reaches(reward, success_reward) for reward in given), failed.count(number))
+        TaskResult(
+            task,
+            given,
+            successes=sum(reaches(reward, success_reward) for reward in given),
+            failed=failed.count(number),
+            mean_reward=mean_estimate(given, bounds) if given else None,
+        )
         for number, (task, given) in enumerate(zip(tasks, rewards, strict=True))
     ]
 
@@ -301,5 +222,6 @@ def _passes(results: Sequence[TaskResult], ks: Sequence[int]) -> dict[int, Estim
         enough = [result for result in results if len(result.rewards) >= k]
         if enough:
             draws = sum(len(result.rewards) // k for result in enough)
-            passes[k] = share_estimate([result.pass_at(k) for result in enough], draws)
+            shares = [pass_at_k(len(result.rewards), result.successes, k) for result in enough]
+            passes[k] = share_estimate(shares, draws)
     return passes

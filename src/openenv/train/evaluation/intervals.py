@@ -6,34 +6,15 @@ tasks tell of ten tasks.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import inf, sqrt
 from statistics import NormalDist, fmean, variance
+
+from openenv.records.evaluation import Estimate
 
 __all__ = ["NO_BOUNDS", "Estimate", "mean_estimate", "share_estimate"]
 
 CONFIDENCE = 0.95
 NO_BOUNDS = (-inf, inf)
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A mean over tasks.
-
-    Attributes:
-        value: The mean.
-        low: Lower end of its 95% confidence interval; ``None`` where one task alone can't tell.
-        high: Upper end.
-    """
-
-    value: float
-    low: float | None = None
-    high: float | None = None
-
-    def __str__(self) -> str:
-        if self.low is None or self.high is None:
-            return f"{self.value:.3f}"
-        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
 
 
 def mean_estimate(values: Sequence[float], bounds: tuple[float, float] = NO_BOUNDS) -> Estimate:

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
+from openenv.records.scores import Score
 from openenv.train.agents.players import Player, RandomPlayer, RandomToolPlayer
 from openenv.train.agents.policy import Policy
 from openenv.train.agents.recording import form_of, play_all
 from openenv.train.episodes.episode import Episode
-from openenv.train.episodes.scores import Score
+from openenv.train.evaluation.scores import score_of
 from openenv.train.rollout.play import Play
 from openenv.train.settings.config import TrainConfig
 from openenv.train.spec.rollout_recorder import EvaluationRecorder
@@ -47,7 +48,7 @@ def evaluate_policy(
         played = policy.play(sessions, config, tasks, temperature=temperature, randomness=draws)
         _record(recorder, played, sessions, temperature=temperature)
         episodes += [play.episode for play in played]
-    return Score.of(episodes, sample_seed)
+    return score_of(episodes, sample_seed)
 
 
 def evaluate_random_player(
@@ -98,7 +99,7 @@ def _evaluate(
         played = play_all(sessions, players, tasks, form_of(sessions), config.max_turns)
         _record(recorder, played, sessions)
         episodes += [play.episode for play in played]
-    return Score.of(episodes)
+    return score_of(episodes)
 
 
 def _batches(

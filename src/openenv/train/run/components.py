@@ -5,8 +5,8 @@ from typing import Any
 
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.reset_check import nearest_name
+from openenv.records.scores import Score
 from openenv.train.agents.policy import Policy
-from openenv.train.episodes.scores import Score
 from openenv.train.evaluation.scoring import evaluate_random_player, evaluate_scripted_player
 from openenv.train.settings.config import TrainConfig
 from openenv.train.spec.environment_reward import ComponentReward

@@ -11,8 +11,8 @@ from math import hypot
 from statistics import fmean
 from typing import Any
 
+from openenv.records.scores import AFTER, BEFORE, RANDOM, SCRIPTED, WARMED_UP, Score, score_name
 from openenv.train.episodes.illegal_texts import MOST_TEXTS
-from openenv.train.episodes.scores import AFTER, BEFORE, RANDOM, SCRIPTED, WARMED_UP, Score, score_name
 from openenv.train.settings.config import TrainConfig
 
 __all__ = ["LAST_STEPS", "TrainingWarning", "diagnose"]

@@ -15,6 +15,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, OpenEnvError
 from openenv.core.rubrics.bounds import reaches
+from openenv.records.run_folder import RunFolder
 from openenv.train.agents.policy import Policy, takes_gpu
 from openenv.train.episodes.illegal_texts import IllegalTexts
 from openenv.train.generation.trainers import max_context_of
@@ -22,7 +23,6 @@ from openenv.train.run.components import component_rewards, weighted_rewards
 from openenv.train.run.joint import training_spec
 from openenv.train.run.lora import lora_config
 from openenv.train.settings.config import TrainConfig
-from openenv.train.settings.run_folder import RunFolder
 from openenv.train.spec.environment_reward import log_components
 from openenv.train.spec.rollout_function import RolloutFunction
 from openenv.train.spec.rollout_recorder import RolloutRecorder
@@ -31,7 +31,7 @@ from openenv.train.spec.sessions import Sessions
 if TYPE_CHECKING:
     from transformers import TrainerControl, TrainerState, TrainingArguments
 
-__all__ = ["MetricsFile", "NotedRollouts", "episode_reward", "make_joint_trainer", "make_trainer"]
+__all__ = ["MetricsFile", "NotedRollouts", "episode_reward", "make_joint_trainer"]
 
 KEPT_CHECKPOINTS = 2
 
@@ -158,25 +158,6 @@ class MetricsFile(TrainerCallback):
         # The summary at the end of a training is no step's.
         if logs and "train_runtime" not in logs:
             self._folder.add_metrics({"step": state.global_step, **logs, **self._illegal_texts.take()})
-
-
-def make_trainer(
-    policy: Policy,
-    sessions: Sessions,
-    config: TrainConfig,
-    folder: RunFolder,
-    callbacks: Sequence[TrainerCallback] = (),
-) -> GRPOTrainer:
-    """Put TRL's trainer together for one environment; see `make_joint_trainer`.
-
-    Args:
-        policy: The policy to train.
-        sessions: The environment; at least as many sessions as ``config.rollouts``.
-        config: The run's settings.
-        folder: Takes metrics and checkpoints.
-        callbacks: Called after each step, once its metrics were written.
-    """
-    return make_joint_trainer({"": policy}, {"": sessions}, config, folder, callbacks)
 
 
 def make_joint_trainer(

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from transformers import TrainerCallback
 
+from openenv.records.run_folder import RunFolder
 from openenv.train.run.diagnosis import LAST_STEPS, diagnose
 from openenv.train.settings.config import TrainConfig
-from openenv.train.settings.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from transformers import TrainerControl, TrainerState, TrainingArguments

@@ -11,7 +11,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from openenv.train.episodes.scores import (
+from openenv.records.lines import read_objects
+from openenv.records.run_folder import RunFolder
+from openenv.records.scores import (
     AFTER,
     BEFORE,
     MODEL,
@@ -35,7 +37,6 @@ from openenv.train.run.report_parts import (
     warning_section,
 )
 from openenv.train.settings.config import TrainConfig
-from openenv.train.settings.run_folder import RunFolder, read_lines
 
 __all__ = [
     "AFTER",
@@ -223,7 +224,7 @@ def write_report(folder: RunFolder, config: TrainConfig, title: str) -> None:
     elif config.grpo:
         draw_curve(folder.read_metrics(), scores, title, folder.curve)
     else:
-        draw_losses(read_lines(folder.warm_up / "metrics.jsonl"), title, folder.curve)
+        draw_losses(read_objects(folder.warm_up / "metrics.jsonl"), title, folder.curve)
     warnings = diagnose(config, folder.read_metrics(), scores)
     fields = {
         "title": html.escape(title),
@@ -270,7 +271,7 @@ def _change(name: str, scores: Mapping[str, Score]) -> str:
 
 def _score_row(player: str, score: Score) -> str:
     values = (
-        f"{score.mean_reward:+.3f} ± {score.standard_error:.3f}",
+        score.figure,
         f"{score.mean_length:.1f}",
         f"{score.illegal_actions:.2f}",
         str(score.episodes),

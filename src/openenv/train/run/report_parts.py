@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from openenv.train.episodes.scores import Score, figure_name
+from openenv.records.run_start import RunStart
+from openenv.records.scores import Score, figure_name
 from openenv.train.run.diagnosis import TrainingWarning
-from openenv.train.settings.run_start import RunStart
 
 __all__ = [
     "cell",

@@ -4,9 +4,9 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from openenv.records.run_folder import RunFolder
 from openenv.train.dataset.rollout_traces import RolloutTraces
 from openenv.train.rollout.play import Play
-from openenv.train.settings.run_folder import RunFolder
 from openenv.train.spec.rollout_recorder import RolloutBatch
 
 __all__ = ["RolloutNotes"]

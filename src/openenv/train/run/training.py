@@ -16,9 +16,9 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 
 from openenv.auto.target import is_address
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.agents.policy import Policy, load_policies, make_policies
-from openenv.train.dataset.rollout_traces import RolloutTraces
-from openenv.train.episodes.scores import (
+from openenv.records.run_folder import RunFolder, step_of
+from openenv.records.run_start import RunStart
+from openenv.records.scores import (
     AFTER,
     BEFORE,
     RANDOM,
@@ -29,6 +29,8 @@ from openenv.train.episodes.scores import (
     sampled,
     score_name,
 )
+from openenv.train.agents.policy import Policy, load_policies, make_policies
+from openenv.train.dataset.rollout_traces import RolloutTraces
 from openenv.train.evaluation.scoring import evaluate_policy, evaluate_random_player, evaluate_scripted_player
 from openenv.train.quiet import quiet_about_tied_weights, quiet_libraries
 from openenv.train.run.components import check_component_names, check_components
@@ -43,8 +45,6 @@ from openenv.train.run.report import write_report
 from openenv.train.run.rollout_notes import RolloutNotes
 from openenv.train.run.warm_up import call_examples, check_examples, example_tokens, find_examples, learn_examples
 from openenv.train.settings.config import TrainConfig, load_config
-from openenv.train.settings.run_folder import RunFolder, step_of
-from openenv.train.settings.run_start import RunStart
 from openenv.train.settings.vllm_settings import check_vllm_is_installed
 from openenv.train.spec.sessions import Sessions
 from openenv.viewer.run_page import PageAddress, RunPage
@@ -148,7 +148,7 @@ def resume(
     folder = RunFolder.reopen(path)
     config = _config_to_go_on_with(folder, steps)
     _check_installed(config)
-    folder.begin_again(config)
+    _begin_again(folder, config)
     with (
         quiet_libraries(),
         _threads(config.threads),
@@ -166,10 +166,17 @@ def resume(
         return _Run(config, folder, sessions, policies, traces, console or Console(), callbacks).whole(page)
 
 
+def _begin_again(folder: RunFolder, config: TrainConfig) -> None:
+    folder.report.unlink(missing_ok=True)
+    if config != load_config(folder.config):  # a longer run, which has no end yet
+        folder.forget_end()
+        config.save(folder.config)
+
+
 def _config_to_go_on_with(folder: RunFolder, steps: int | None) -> TrainConfig:
-    config = folder.load_config()
+    config = load_config(folder.config)
     if steps is None:
-        if folder.has_ended(config):
+        if folder.has_ended:
             raise ConfigurationError(
                 f"The run in {folder.path} has ended; its report is {folder.report}. Start a new run, or make this one "
                 f"longer: --resume {quote(str(folder.path))} --steps {2 * config.steps}"
@@ -200,7 +207,7 @@ def _name_of(config: TrainConfig) -> str:
 def _new_folder(config: TrainConfig) -> Iterator[RunFolder]:
     """Make the folder of a new run, in which its servers record; where the run is refused, it is removed again."""
     is_first = not config.output_dir.exists()
-    folder = RunFolder.create(config, _name_of(config))
+    folder = config.make_folder(_name_of(config))
     try:
         yield folder
     except BaseException:
@@ -429,7 +436,7 @@ class _Run:
         kept = "There is no checkpoint yet" if checkpoint is None else f"The last checkpoint is {checkpoint}"
         if not self._folder.read_metrics():
             kept += ", and no report, since no step was done."
-        elif self._folder.is_scored(self._config):
+        elif self._folder.is_scored:
             kept += ", and only the model and the report are still to be written."
         else:
             self._report()

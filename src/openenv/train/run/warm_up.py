@@ -19,10 +19,10 @@ from trl.trainer.sft_trainer import SFTTrainer
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.rubrics.bounds import reaches
+from openenv.records.collection import Collection
 from openenv.train.agents.players import Player
 from openenv.train.agents.policy import Policy, takes_gpu
 from openenv.train.agents.recording import form_of, play_tasks
-from openenv.train.dataset.collection import Collection
 from openenv.train.dataset.recorded import recorded_episodes
 from openenv.train.episodes.episode import Episode
 from openenv.train.rollout.play import MoveResult, call_text
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from openenv.auto.package import EnvironmentPackage
 
-__all__ = ["call_examples", "check_examples", "example_tokens", "find_examples", "learn_examples", "warm_up"]
+__all__ = ["call_examples", "check_examples", "example_tokens", "find_examples", "learn_examples"]
 
 NOT_LEARNED = -100
 MOST_LINES = 10
@@ -129,19 +129,6 @@ def example_tokens(episode: Episode, renderer: Renderer) -> tuple[list[int], lis
             ids += fed
             labels += [NOT_LEARNED] * len(fed)
     return ids, labels
-
-
-def warm_up(policy: Policy, episodes: Sequence[Episode], config: TrainConfig, folder: Path, console: Console) -> None:
-    """Let a model learn from episodes of one environment, and save it; see `learn_examples`.
-
-    Args:
-        policy: The model and its renderer.
-        episodes: What it learns from.
-        config: The run's settings.
-        folder: Takes the model.
-        console: Where progress is shown.
-    """
-    learn_examples(policy, [example_tokens(episode, policy.renderer) for episode in episodes], config, folder, console)
 
 
 def learn_examples(

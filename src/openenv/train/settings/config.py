@@ -5,15 +5,18 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from openenv.core.addresses import passwords_in
 from openenv.core.documents import read_yaml
+from openenv.core.env_server.settings import check_field_path
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.reset_check import nearest_name
+from openenv.core.variables import Option
+from openenv.records.run_folder import RunFolder
 from openenv.train.settings.vllm_settings import VllmSettings
 
 __all__ = ["TINY", "CurriculumStage", "EnvironmentSettings", "LoraSettings", "TrainConfig", "load_config"]
@@ -22,11 +25,17 @@ TINY = "tiny"
 STEP_TIMEOUT_S = 60.0
 """Seconds that an environment's reset or step may take by default."""
 
-_ENTROPY_COEF = 0.02
+FieldPath: TypeAlias = Annotated[str, AfterValidator(check_field_path)]
+"""Path of a field that traces leave out."""
 
-# A pretrained model wants small steps, and few episodes at once fit into memory. The fields' own defaults are those
-# of the tiny policy.
-_CHAT_DEFAULTS: dict[str, Any] = {
+_ENTROPY_COEF = 0.02
+# Headings of the options of `openenv train`.
+_TASKS, _LEARNING, _EPISODES, _FOLDER = (
+    Option(heading=heading) for heading in ("Tasks", "Learning", "Episodes", "Folder of the run")
+)
+
+# The fields' own defaults are those of the tiny policy.
+PRETRAINED_DEFAULTS: Mapping[str, float] = {
     "steps": 200,
     "rollouts": 32,
     "micro_batch": 4,
@@ -44,6 +53,7 @@ _CHAT_DEFAULTS: dict[str, Any] = {
     "traces_sample": 1.0,
     "gradient_checkpointing": True,
 }
+"""Defaults of a pretrained model, which wants small steps, and of which few episodes at once fit into memory."""
 
 
 class LoraSettings(BaseModel):
@@ -111,7 +121,7 @@ class TrainConfig(BaseModel):
     """What a training run is made of; every value has a default but the environment.
 
     The defaults are those of the tiny policy. A pretrained model has other defaults for the length of the run, the
-    batch, the learning rate and the limits; see ``_CHAT_DEFAULTS`` in this module or the run's ``config.yaml``.
+    batch, the learning rate and the limits; see ``PRETRAINED_DEFAULTS`` in this module or the run's ``config.yaml``.
 
     Example:
         >>> TrainConfig(environment="catch").rollouts
@@ -127,54 +137,64 @@ class TrainConfig(BaseModel):
     environments: dict[str, EnvironmentSettings] = Field(
         default_factory=dict, description="several environments, by names of your own, in place of one"
     )
-    model: str = Field(default=TINY, description="'tiny', a model's id on the Hub, or its folder")
-    seed: int = Field(default=1, ge=0, description="what every random choice derives from")
+    model: Annotated[str, Option()] = Field(default=TINY, description="'tiny', a model's id on the Hub, or its folder")
+    seed: Annotated[int, Option()] = Field(default=1, ge=0, description="seed that every random choice derives from")
 
-    tasks: int | str | None = Field(
+    tasks: Annotated[int | str | None, _TASKS] = Field(
         default=None,
-        description="what is trained on: a number of seeds, a split of the environment's tasks, or a file of them; "
+        description="tasks to train on: a number of seeds, a split of the environment's tasks, or a file of them; "
         "default: a new seed for each group of episodes",
     )
-    eval_tasks: str | None = Field(
+    eval_tasks: Annotated[str | None, _TASKS] = Field(
         default=None,
-        description="a split or a file of tasks for the comparison before and after; default: the split or file that "
-        "tasks names, else fresh seeds",
+        description="split of the tasks, or a file of them, for the comparison before and after; default: the split or "
+        "file of the training's tasks, else fresh seeds",
     )
-    reset: dict[str, Any] = Field(default_factory=dict, description="what every reset is passed beside the seed")
+    reset: Annotated[dict[str, Any], Option(metavar="NAME=VALUE", heading="Tasks")] = Field(
+        default_factory=dict, description="parameters of every reset beside the seed, as in difficulty=hard"
+    )
     curriculum: list[CurriculumStage] = Field(
         default_factory=list, description="stages of the training before its own resets; each follows the one before"
     )
 
-    sft: int | str | None = Field(
+    sft: Annotated[int | str | None, Option(metavar="N|FOLDER|FILE|postgresql://...", heading="Warm-up")] = Field(
         default=None,
-        description="episodes of the scripted player to learn from first, or a folder of collected ones, or a file or "
-        "database of traces; the password of a database is not among the settings",
+        description="episodes to learn from first: a number of the scripted player's, a folder of collected ones, or a "
+        "file or database of traces, without its password, or a .jsonl exported of them",
     )
-    sft_min_reward: float | None = Field(
-        default=None, description="reward that an episode must have to be learned from; default: any"
+    sft_min_reward: Annotated[float | None, Option(("--min-reward",), heading="Warm-up")] = Field(
+        default=None, description="lowest reward of an episode to learn from; default: any"
     )
     sft_epochs: float = Field(default=1.0, gt=0, description="how often each of these episodes is learned from")
     sft_batch: int = Field(default=2, ge=1, description="episodes in each step of this warm-up")
     sft_learning_rate: float = Field(default=3e-3, gt=0, description="rate of AdamW at the start of the warm-up")
-    grpo: bool = Field(default=True, description="whether the model then plays, and learns from rewards")
+    grpo: Annotated[bool, _LEARNING] = Field(
+        default=True, description="let the model play then, and learn from rewards"
+    )
 
     lora: LoraSettings | None = Field(default=None, description="learn additions instead of all weights")
     vllm: VllmSettings | None = Field(default=None, description="let vLLM write the answers in training")
 
-    steps: int = Field(default=300, ge=1, description="optimiser steps")
-    rollouts: int = Field(default=128, ge=2, description="episodes for each optimiser step")
-    group_size: int = Field(default=8, ge=2, description="episodes with the same seed, compared with each other")
-    micro_batch: int | None = Field(default=None, ge=1, description="episodes in one backward pass; default: all")
-    learning_rate: float = Field(default=3e-3, gt=0, description="rate of AdamW at the start")
+    steps: Annotated[int, _LEARNING] = Field(default=300, ge=1, description="optimiser steps")
+    rollouts: Annotated[int, _LEARNING] = Field(default=128, ge=2, description="episodes for each optimiser step")
+    group_size: Annotated[int, _LEARNING] = Field(
+        default=8, ge=2, description="episodes with the same seed, compared with each other"
+    )
+    micro_batch: Annotated[int | None, _LEARNING] = Field(
+        default=None, ge=1, description="episodes in one backward pass; default: all"
+    )
+    learning_rate: Annotated[float, _LEARNING] = Field(default=3e-3, gt=0, description="rate of AdamW at the start")
     lr_schedule: Literal["linear", "cosine", "constant"] = Field(default="linear", description="how the rate changes")
     adam_beta2: float = Field(default=0.95, gt=0, lt=1, description="memory of AdamW for the size of gradients")
     max_grad_norm: float = Field(default=1.0, gt=0, description="gradients are scaled down to this norm")
     scale_rewards: Literal["batch", "group", "none"] = Field(
         default="batch", description="what advantages are divided by"
     )
-    reward_components: dict[str, float] = Field(
+    reward_components: Annotated[
+        dict[str, float], Option(("--reward-component",), metavar="NAME=WEIGHT", heading="Learning")
+    ] = Field(
         default_factory=dict,
-        description="components of the reward to learn from, with a weight for each; each is normalised by itself; "
+        description="component of the reward to learn from, with its weight; several are normalised each by itself; "
         "default: the whole reward",
     )
     loss_type: Literal["dapo", "grpo", "dr_grpo", "bnpo"] = Field(default="dapo", description="TRL's loss_type")
@@ -185,38 +205,69 @@ class TrainConfig(BaseModel):
     )
     beta: float = Field(default=0.0, ge=0, description="weight of the KL divergence from the model at the start")
 
-    temperature: float = Field(default=1.0, gt=0, description="of sampling in training")
+    temperature: Annotated[float, _EPISODES] = Field(
+        default=1.0, gt=0, description="temperature of sampling in training"
+    )
     eval_temperature: float | None = Field(
         default=None,
         ge=0,
-        description="of the sampled figure in evaluation, beside the greedy one; 0 for none; default: temperature",
+        description="temperature of the sampled figure in evaluation, beside the greedy one; 0 for none; default: that "
+        "of training",
     )
-    max_turns: int = Field(default=32, ge=1, description="actions after which an episode is cut off")
-    max_action_tokens: int = Field(default=8, ge=1, description="tokens a model may write for one action")
-    max_context: int = Field(default=2048, ge=16, description="tokens of an episode after which it is cut off")
-    illegal_penalty: float = Field(default=0.1, ge=0, description="taken from the reward for each illegal action")
-    fallback: str | None = Field(default=None, description="the action that an illegal text counts as")
-    step_timeout_s: float = Field(
+    max_turns: Annotated[int, _EPISODES] = Field(
+        default=32, ge=1, description="actions after which an episode is cut off"
+    )
+    max_action_tokens: Annotated[int, _EPISODES] = Field(
+        default=8, ge=1, description="tokens that a model may write for one action"
+    )
+    max_context: Annotated[int, _EPISODES] = Field(
+        default=2048, ge=16, description="tokens of an episode after which it is cut off"
+    )
+    illegal_penalty: Annotated[float, _EPISODES] = Field(
+        default=0.1, ge=0, description="penalty for each illegal action, off the reward"
+    )
+    fallback: Annotated[str | None, _EPISODES] = Field(
+        default=None, description="action that an illegal text counts as; default: the environment's own"
+    )
+    step_timeout_s: Annotated[float, _EPISODES] = Field(
         default=STEP_TIMEOUT_S, gt=0, description="seconds for a reset or a step, after which its episode is given up"
     )
-    thinking: bool = Field(default=False, description="let the chat template ask for reasoning before an action")
+    thinking: Annotated[bool, _EPISODES] = Field(
+        default=False, description="let the chat template ask for reasoning before an action"
+    )
 
     tiny_hidden: int = Field(default=32, ge=16, multiple_of=16, description="width of the tiny policy")
     tiny_layers: int = Field(default=1, ge=1, description="layers of the tiny policy")
-    device: Literal["auto", "cpu"] = Field(default="auto", description="'auto' takes a GPU for a pretrained model")
+    device: Annotated[Literal["auto", "cpu"], Option()] = Field(
+        default="auto", description="device to compute on; auto is a GPU for a pretrained model, where there is one"
+    )
     threads: int = Field(default=1, ge=0, description="threads of torch on the CPU; 0 leaves torch's own choice")
     gradient_checkpointing: bool = Field(default=False, description="save memory by computing activations twice")
 
-    eval_episodes: int = Field(default=200, ge=1, description="fresh seeds for the comparison before and after")
-    checkpoint_every: int = Field(default=100, ge=1, description="optimiser steps between two checkpoints")
-    traces: bool = Field(default=True, description="whether episodes are recorded in the run's folder, in traces.db")
-    traces_sample: float = Field(default=0.25, gt=0, le=1, description="share of the episodes that are recorded")
-    traces_leave_out: list[str] = Field(
-        default_factory=list, description="paths of fields that are not recorded, as observation.screenshot"
+    eval_episodes: Annotated[int, _TASKS] = Field(
+        default=200, ge=1, description="fresh seeds for the comparison before and after"
     )
-    report_to: list[str] = Field(default_factory=list, description="trackers, as TRL's report_to names them")
-    output_dir: Path = Field(default=Path("runs"), description="where the run's folder is made")
-    name: str | None = Field(default=None, description="name of the run's folder; default: from the time")
+    checkpoint_every: Annotated[int, _FOLDER] = Field(
+        default=100, ge=1, description="optimiser steps between two checkpoints"
+    )
+    traces: Annotated[bool, _FOLDER] = Field(
+        default=True, description="record the episodes in the run's folder, in traces.db; see openenv traces"
+    )
+    traces_sample: Annotated[float, _FOLDER] = Field(
+        default=0.25, gt=0, le=1, description="share of the episodes that are recorded"
+    )
+    traces_leave_out: Annotated[list[FieldPath], Option(metavar="PATH", heading="Folder of the run")] = Field(
+        default_factory=list, description="field that is not recorded, as observation.screenshot"
+    )
+    report_to: Annotated[list[str], Option(metavar="TRACKER", heading="Folder of the run")] = Field(
+        default_factory=list, description="tracker, as TRL's report_to names it"
+    )
+    output_dir: Annotated[Path, _FOLDER] = Field(
+        default=Path("runs"), description="folder that the run's folder is made in"
+    )
+    name: Annotated[str | None, _FOLDER] = Field(
+        default=None, description="name of the run's folder; default: from the time"
+    )
 
     @property
     def entropy_bonus(self) -> float:
@@ -269,7 +320,7 @@ class TrainConfig(BaseModel):
     @classmethod
     def _fill_in_defaults_of_a_pretrained_model(cls, given: Any) -> Any:
         if isinstance(given, Mapping) and given.get("model", TINY) != TINY:
-            return {**_CHAT_DEFAULTS, **given}
+            return {**PRETRAINED_DEFAULTS, **given}
         return given
 
     @model_validator(mode="before")
@@ -362,10 +413,40 @@ class TrainConfig(BaseModel):
             raise ValueError(f"vllm.max_model_length ({length}) must be at least max_context ({self.max_context})")
         return self
 
+    def make_folder(self, environment: str) -> RunFolder:
+        """Make the folder of a new run, with these settings in it.
+
+        Args:
+            environment: Short name of the environment.
+
+        Returns:
+            The folder.
+
+        Raises:
+            ConfigurationError: The settings name a folder that is there already.
+        """
+        folder = RunFolder.create(self.output_dir, f"{environment}-{Path(self.model).name}", self.name)
+        self.save(folder.config)
+        return folder
+
     def save(self, path: Path) -> None:
         """Write the settings as YAML, in the form that `load_config` reads."""
         # In ASCII, with the rest escaped: Unicode has line breaks that YAML would not give back.
         path.write_text(yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False), encoding="ascii")
+
+
+def described_settings() -> dict[str, str]:
+    """Return the description of each setting, with the defaults of both kinds of models where they differ."""
+    described = {name: field.description or "" for name, field in TrainConfig.model_fields.items()}
+    for name, other in PRETRAINED_DEFAULTS.items():
+        text, _, words = described[name].partition("; default: ")
+        default = words or _shown(TrainConfig.model_fields[name].default)
+        described[name] = f"{text}; default: {default} for tiny, else {_shown(other)}"
+    return described
+
+
+def _shown(value: float) -> str:
+    return ("off", "on")[value] if isinstance(value, bool) else f"{value:g}"
 
 
 def load_config(file: Path | None = None, **given: Any) -> TrainConfig:
@@ -417,9 +498,9 @@ def _fault_text(fault: Mapping[str, Any]) -> str:
     if fault["type"] == "extra_forbidden":
         near = nearest_name(name, _names_beside(fault["loc"]))
         return f"there is no setting {name!r}" + (f"; did you mean {near!r}?" if near else "")
-    message = str(fault["msg"]).removeprefix("Value error, ")
+    message = str(fault["msg"]).removeprefix("Value error, ").removesuffix(".")
     given = fault["input"]
-    if not name or (isinstance(given, str) and passwords_in(given)):
+    if not name or f"got {given!r}" in message or (isinstance(given, str) and passwords_in(given)):
         return f"{name}: {message}".removeprefix(": ")
     return f"{name}: {message}; got {given!r}"
 

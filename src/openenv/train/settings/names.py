@@ -6,8 +6,8 @@ from openenv.auto.making import make
 from openenv.auto.target import Target, TargetKind
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.reset_check import nearest_name
-from openenv.train.settings.config import TINY, TrainConfig
-from openenv.train.settings.run_folder import RunFolder
+from openenv.records.run_folder import RunFolder
+from openenv.train.settings.config import TINY, TrainConfig, load_config
 from openenv.train.tasks.task_choice import named_tasks
 
 HUB_TIMEOUT_S = 10
@@ -104,4 +104,4 @@ def check_run(path: Path) -> None:
     Raises:
         OpenEnvError: It is no run's folder, or a name in its settings is unknown.
     """
-    check_names(RunFolder.reopen(path).load_config())
+    check_names(load_config(RunFolder.reopen(path).config))

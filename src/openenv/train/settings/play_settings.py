@@ -2,18 +2,22 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from openenv.auto.discovery import short_name
 from openenv.auto.target import Target, is_address
-from openenv.train.settings.config import STEP_TIMEOUT_S, TrainConfig
-from openenv.train.settings.run_folder import RunFolder
+from openenv.core.variables import Option
+from openenv.records.run_folder import RunFolder
+from openenv.train.settings.config import STEP_TIMEOUT_S, FieldPath, TrainConfig, load_config
 
 __all__ = ["PlaySettings"]
 
 DEFAULT_MAX_TURNS = 32
+
+# Headings of the options of `openenv collect` and `openenv eval`.
+_PLAYER, _EPISODES, _FOLDER = (Option(heading=heading) for heading in ("Player", "Episodes", "Folder"))
 
 
 class PlaySettings(BaseModel):
@@ -27,39 +31,59 @@ class PlaySettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     environment: str = Field(description="name of an environment, its folder, PREFIX:ID, or a server's URL")
-    player: Literal["scripted", "random"] | None = Field(default=None, description="a player without a model")
-    base_url: str | None = Field(
+    player: Annotated[Literal["scripted", "random"] | None, _PLAYER] = Field(
+        default=None,
+        description="player without a model: the one that the environment brings along, or a random one; default: "
+        "scripted, without a model",
+    )
+    base_url: Annotated[str | None, Option(metavar="URL", heading="Episodes")] = Field(
         default=None, description="address of the environment's server; default: a server of its own is started"
     )
-    model: str | None = Field(default=None, description="a model's name at llm_endpoint, or where it lies")
-    llm_endpoint: str | None = Field(default=None, description="address of the model's OpenAI-compatible server")
-    tasks: str | None = Field(
+    model: Annotated[str | None, _PLAYER] = Field(
+        default=None, description="a model's name at its server; or the folder of a run or a model, or an id on the Hub"
+    )
+    llm_endpoint: Annotated[str | None, Option(metavar="URL", heading="Player")] = Field(
+        default=None, description="address of the model's OpenAI-compatible server"
+    )
+    tasks: Annotated[str | None, _EPISODES] = Field(
         default=None,
-        description="a split of the environment's tasks, or a file of them; default: as the run has it, else seeds",
+        description="split of the environment's tasks, or a file of them; default: as the run has it, else seeds",
     )
-    reset: dict[str, Any] | None = Field(
-        default=None, description="what every reset is passed beside its task; default: as the run has it, else nothing"
+    reset: Annotated[dict[str, Any] | None, Option(metavar="NAME=VALUE", heading="Episodes")] = Field(
+        default=None,
+        description="parameters of every reset beside its task, as in difficulty=hard; default: as the run has it, "
+        "else none",
     )
-    form: Literal["tools", "text"] = Field(default="tools", description="actions are calls of tools, or texts")
-    system_prompt: str | None = Field(default=None, description="the first message of every conversation")
-    max_turns: int | None = Field(
+    form: Annotated[Literal["tools", "text"], _PLAYER] = Field(
+        default="tools", description="form of the actions: calls of tools, or texts"
+    )
+    system_prompt: Annotated[str | None, _PLAYER] = Field(
+        default=None, description="first message of every conversation"
+    )
+    max_turns: Annotated[int | None, _EPISODES] = Field(
         default=None, ge=1, description="actions after which an episode is cut off; default: as the run has it, else 32"
     )
-    temperature: float = Field(
-        default=1.0, ge=0, description="of a model's sampling; default: as the run has it, else 1"
+    temperature: Annotated[float, _PLAYER] = Field(
+        default=1.0,
+        ge=0,
+        description="temperature of the model's sampling; default: as the run has it, and 0 (greedy) beside it, else 1",
     )
-    max_tokens: int | None = Field(default=None, ge=1, description="tokens that a model may write in one answer")
-    step_timeout_s: float = Field(
+    max_tokens: Annotated[int | None, _PLAYER] = Field(
+        default=None, ge=1, description="tokens that a model may write in one answer"
+    )
+    step_timeout_s: Annotated[float, _EPISODES] = Field(
         default=STEP_TIMEOUT_S, gt=0, description="seconds for a reset or a step, after which its episode is given up"
     )
-    traces: bool = Field(default=True, description="whether the episodes are recorded in the folder, in traces.db")
-    traces_leave_out: tuple[str, ...] = Field(
-        default=(), description="paths of fields that are not recorded, as observation.screenshot"
+    traces: Annotated[bool, _FOLDER] = Field(
+        default=True, description="record the episodes in the folder, in traces.db; see openenv traces"
     )
-    seed: int = Field(
+    traces_leave_out: Annotated[tuple[FieldPath, ...], Option(metavar="PATH", heading="Folder")] = Field(
+        default=(), description="field that is not recorded, as observation.screenshot"
+    )
+    seed: Annotated[int, _EPISODES] = Field(
         default=1,
         ge=0,
-        description="what tasks without a list and players derive from; default: as the run has it, else 1",
+        description="seed that tasks without a list and players derive from; default: as the run has it, else 1",
     )
 
     @property
@@ -122,7 +146,7 @@ class PlaySettings(BaseModel):
         run = RunFolder(Path(self.model))
         if not run.config.is_file():
             return None
-        config = run.load_config()
+        config = load_config(run.config)
         same = [part for part in config.parts.values() if part.environment == self.environment]
         return same[0] if config.environments and len(same) == 1 else config
 

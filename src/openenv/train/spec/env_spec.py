@@ -20,7 +20,6 @@ from openenv.core.env_server.execution.introspection import EnvironmentFactory
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.reset_check import check_reset_parameters, nearest_name, without_unknown
 from openenv.core.sync_client import SyncEnvClient
-from openenv.core.vector_client import SyncVectorEnv
 from openenv.train.spec.environment_reward import ComponentReward, EnvironmentReward
 from openenv.train.spec.sessions import CAPACITY_WAIT_S, Sessions
 from openenv.train.spec.task_dataset import Prompt, dataset_of, is_dataset, joined, messages_of_row
@@ -297,18 +296,6 @@ class EnvSpec:
         if warning is not None:
             logger.warning("%s: %s", self.name, warning)
 
-    def open_vector(self, count: int) -> SyncVectorEnv[Any, Any, Any]:
-        """Open sessions to be stepped together; they end with the spec.
-
-        Args:
-            count: How many.
-
-        Raises:
-            ConfigurationError: The spec was closed.
-            ServerCapacityError: The server holds fewer sessions.
-        """
-        return self.client.vector(count)
-
     def close(self) -> None:
         """End all sessions, and the server if it was started here. May be called twice."""
         with self._lock:
@@ -362,12 +349,11 @@ class EnvSpec:
         return list(map(task_columns, rows)) if is_dataset(self._tasks) else rows
 
     @cached_property
-    def environment_class(self) -> type[ToolEnvironment]:
-        """The class of what `environment_factory` makes. Asking for it starts the server."""
+    def _environment_class(self) -> type[ToolEnvironment]:
         return tool_environment_class(self.name, self.tools, gives_reward=self._gives_reward)
 
     def _make_environment(self) -> ToolEnvironment:
-        return self.environment_class(self)
+        return self._environment_class(self)
 
     def _prompt(self, index: int) -> Prompt:
         system = [] if self.system_prompt is None else [{"role": "system", "content": self.system_prompt}]

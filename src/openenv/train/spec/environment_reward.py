@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from openenv.core.exceptions import ConfigurationError, OpenEnvError
-from openenv.train.episodes.scores import component_means
+from openenv.records.scores import component_means
 from openenv.train.spec.tool_environment import ToolEnvironment
 
 __all__ = ["ComponentReward", "EnvironmentReward", "log_components"]

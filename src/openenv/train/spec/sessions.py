@@ -256,21 +256,6 @@ class Sessions:
             self._named[name] = named_tasks(name, self.client)
         return self._named[name]
 
-    def reset(self, seeds: Sequence[int]) -> list[StepResult[Any]]:
-        """Start an episode in the first ``len(seeds)`` sessions.
-
-        Args:
-            seeds: One seed for each episode.
-
-        Returns:
-            The first observations.
-
-        Raises:
-            ServerError: The server has too few sessions, or the environment failed.
-            ConnectionLostError: The server went away.
-        """
-        return self.reset_tasks([{"seed": seed} for seed in seeds])
-
     def reset_tasks(self, tasks: Sequence[Mapping[str, Any]]) -> list[StepResult[Any]]:
         """Start an episode in the first ``len(tasks)`` sessions.
 

@@ -1,7 +1,7 @@
 """Runs, evaluations and files of traces, as far as they are compared: scores, and the episodes of each task."""
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from math import inf, isfinite
@@ -12,15 +12,15 @@ from typing import Any, Protocol
 
 from openenv.core.documents import parse_json
 from openenv.core.exceptions import ConfigurationError
-from openenv.core.rubrics.bounds import reward_range
 from openenv.core.wire.results import component_totals
+from openenv.records.episodes import EpisodeFolder, task_key
+from openenv.records.lines import GrowingFile, objects_of
+from openenv.records.run_folder import RunFolder, rollouts_of
+from openenv.records.scores import Score
 from openenv.traces.episodes import STEP, Filter, Group
 from openenv.traces.reading import TraceFile
 from openenv.viewer.episode_notes import usable_traces, with_trace
-from openenv.viewer.episodes.folder import EpisodeFolder, task_key
 from openenv.viewer.episodes.traces import trace_of
-from openenv.viewer.growing_file import GrowingFile, objects_of
-from openenv.viewer.run_folder import TrainingRun, rollouts_of
 from openenv.viewer.source import Source
 
 # Steps of a run that its rewards are the mean of.
@@ -29,8 +29,6 @@ _COMPONENTS = "episode/reward_components/"
 # Episodes of a file of traces whose components are read, and of a task that the best and the worst are found among.
 _MOST_READ = 300
 _TASK = ("split", "index", "seed")
-# Of a normal distribution: 95% are within as many standard errors.
-_NORMAL_95 = 1.96
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +78,17 @@ class ComparedRun:
     """
 
     def __init__(self, folder: Path, traces: str | Path | None) -> None:
-        self._run = TrainingRun(folder)
+        self._run = RunFolder(folder)
         self._traces = traces
-        self._rollouts = GrowingFile(folder / "rollouts.jsonl", self._forget)
-        self._rows = GrowingFile(folder / "metrics.jsonl", self._forget_rows)
+        self._rollouts = GrowingFile(self._run.rollouts, self._forget)
+        self._rows = GrowingFile(self._run.metrics, self._forget_rows)
         self._lock = Lock()
         self._forget()
         self._forget_rows()
 
     def about(self) -> dict[str, Any]:
         """Return what was trained, and its scores: the reward and its components over the last steps, then players'."""
-        settings = self._run.settings()
+        settings = self._run.read_settings()
         with self._lock:
             for _, line in self._rows.new_lines():
                 self._last_rows.extend(objects_of([line]))
@@ -99,7 +97,7 @@ class ComparedRun:
             "environment": settings.get("environment"),
             "player": settings.get("model"),
             "state": self._run.state,
-            "scores": [*_last_scores(rows), *_player_scores(self._run.scores(with_rewards=True))],
+            "scores": [*_last_scores(rows), *_player_scores(self._run.read_scores())],
         }
 
     def tasks(self) -> Mapping[str, TaskEpisodes]:
@@ -250,18 +248,12 @@ def _mean_over(rows: list[dict[str, Any]], metric: str) -> float | None:
     return fmean(values) if values else None
 
 
-def _player_scores(scores: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _player_scores(scores: Mapping[str, Score]) -> list[dict[str, Any]]:
     rows = []
     for name, score in scores.items():
-        mean, error = score["mean_reward"], score["standard_error"]
-        ends = {} if error is None else _interval(mean, error, score.get("rewards") or ())
-        rows.append({"name": name, "kind": "player", "value": mean, **ends})
+        ends = {} if score.low is None else {"low": score.low, "high": score.high}
+        rows.append({"name": name, "kind": "player", "value": score.mean_reward, **ends})
     return rows
-
-
-def _interval(mean: float, error: float, rewards: Sequence[float]) -> dict[str, float]:
-    lowest, highest = reward_range(rewards) if rewards else (-inf, inf)
-    return {"low": max(lowest, mean - _NORMAL_95 * error), "high": min(highest, mean + _NORMAL_95 * error)}
 
 
 def _mean_of(groups: list[Group]) -> list[dict[str, Any]]:

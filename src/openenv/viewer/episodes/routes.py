@@ -12,12 +12,12 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from openenv.core.rubrics.bounds import reaches
+from openenv.records.episodes import EpisodeFolder, Order, PlayedEpisode, PlayedTask, task_key
+from openenv.records.evaluation import Estimate, Evaluation
 from openenv.traces.episodes import Count
 from openenv.traces.reading import TraceFile
 from openenv.viewer.answers import answered
 from openenv.viewer.episode_notes import usable_traces, with_messages
-from openenv.viewer.episodes.folder import EpisodeFolder, Order, PlayedEpisode, PlayedTask, task_key
-from openenv.viewer.episodes.results import Estimated, Results
 from openenv.viewer.episodes.traces import trace_of
 
 BELOW = "/web/results/"
@@ -87,7 +87,7 @@ def _tasks(folder: EpisodeFolder, query: Mapping[str, str]) -> Any:
         return {"tasks": len(tasks), "rows": rows}
 
 
-def _estimates_of(results: Results | None) -> Mapping[str, Estimated]:
+def _estimates_of(results: Evaluation | None) -> Mapping[str, Estimate]:
     """Return the mean reward of each task with its interval, by ``task_key``, as far as they were estimated."""
     if results is None:
         return {}
@@ -109,7 +109,7 @@ def _extremes(folder: EpisodeFolder, query: Mapping[str, str]) -> Any:
 
 
 def _row(
-    task: PlayedTask, estimate: Estimated | None, success: float | None, traces: TraceFile | None
+    task: PlayedTask, estimate: Estimate | None, success: float | None, traces: TraceFile | None
 ) -> dict[str, Any]:
     mean = task.mean_reward if task.episodes else None
     return {

@@ -1,8 +1,8 @@
 """Traces of the episodes of a folder: the line of an episode and its trace have the task, the reward and the number."""
 
+from openenv.records.episodes import PlayedEpisode, PlayedTask
 from openenv.traces.episodes import Filter
 from openenv.traces.reading import TraceFile
-from openenv.viewer.episodes.folder import PlayedEpisode, PlayedTask
 
 # Episodes of one task with the same reward that the number is looked for among.
 _MOST_ALIKE = 32

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -450,6 +450,70 @@ class TestGivingUp:
             stdout, stderr = running.communicate(b"end\n", timeout=60)
         assert (stdout, stderr, running.returncode) == (b"done\n", b"", 0)
         assert time.monotonic() - begun < 20
+
+    @pytest.mark.parametrize("phase", ["executor", "generators", "tasks"])
+    def test_a_loop_that_ends_between_two_attempts_leaves_none(
+        self, proxy: Proxy, caplog: pytest.LogCaptureFixture, phase: str
+    ) -> None:
+        caplog.set_level(logging.INFO, "openenv")
+        lingering: list[Any] = []
+        with asyncio.Runner() as runner:
+            runner.run(leave_in_an_outage(proxy, phase, lingering))
+            before = proxy.accepted
+        proxy.refuse()
+        proxy.go_on()
+        gc.collect()
+        assert [record.getMessage() for record in caplog.records if record.name == "asyncio"] == []
+        assert phase == "tasks" or proxy.accepted == before  # tasks that are cancelled may still use the session
+
+
+class LossNotice(logging.Handler):
+    """Notice that a client connects again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.came = asyncio.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "Connecting again" in record.getMessage():
+            self.came.set()
+
+
+async def leave_in_an_outage(proxy: Proxy, phase: str, lingering: list[Any]) -> None:
+    """Return between two attempts to connect again, while something makes the end of the loop last for half a second.
+
+    That is ten times the first pause, so that the next attempt falls due; nothing answers it.
+    """
+    vector = await client_of(proxy.url).vector(2)
+    await vector.reset()
+    notice = LossNotice()
+    logging.getLogger("openenv").addHandler(notice)
+    if phase == "executor":
+        asyncio.get_running_loop().run_in_executor(None, threading.Event().wait, 0.5)
+    elif phase == "generators":
+        lingering.append(linger())
+        await anext(lingering[0])
+    else:
+        lingering.append(asyncio.create_task(ended_late()))
+        await asyncio.sleep(0)
+    proxy.pause()
+    await asyncio.to_thread(proxy.cut)
+    await asyncio.wait_for(notice.came.wait(), 60)
+    logging.getLogger("openenv").removeHandler(notice)
+
+
+async def linger() -> AsyncIterator[None]:
+    try:
+        yield
+    finally:
+        await asyncio.sleep(0.5)
+
+
+async def ended_late() -> None:
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await asyncio.sleep(0.5)
 
 
 async def close_elsewhere(proxy: Proxy) -> None:

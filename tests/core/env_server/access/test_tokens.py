@@ -1,7 +1,9 @@
 """Named tokens: what each role may do, what counts by name, and a file that changes while its server runs."""
 
 import logging
+from collections import Counter
 from collections.abc import Callable
+from contextlib import ExitStack
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
@@ -11,12 +13,17 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.conftest import Serve
-from tests.support.servers import RunningServer, ServerProcess, V1Wire, eventually
+from tests.support.servers import RunningServer, ServerProcess, V1Wire, closing, eventually
+from tests.support.trace_locations import location, postgres
 from websockets.exceptions import InvalidStatus
 
+from openenv import traces
 from openenv.core.env_server.access.tokens import Role, TokenFile, needed_role
 from openenv.core.env_server.settings import ServerConfig
 from openenv.core.exceptions import ConfigurationError
+from openenv.traces import Filter
+
+__all__ = ["location", "postgres"]
 
 PLAY, WATCH, OPERATE, OWN = "p" * 24, "w" * 24, "o" * 24, "s" * 24
 STEP = {"action": {"amount": 1}}
@@ -149,6 +156,8 @@ class TestRoles:
             ("POST", "/web/view", None),
             ("GET", "/1/web/traces/episodes/5", Role.WATCH),
             ("GET", "/web/run/curves", Role.WATCH),
+            ("GET", "/web/html", Role.WATCH),
+            ("POST", "/web/traces/episodes/1-1/label", Role.OPERATE),
             ("DELETE", "/web/traces/episodes/5", Role.OPERATE),
             ("POST", "/metrics", Role.OPERATE),
             ("POST", "/", Role.PLAY),
@@ -195,6 +204,34 @@ class TestLimits:
         assert sample(server, "openenv_token_sessions_opened_total", "trainer") == 2
         assert sample(server, "openenv_token_refused_total", "dashboard") == 2
         assert sample(server, "openenv_token_refused_total", "ops") == 0
+
+
+class TestTraces:
+    def test_each_episode_says_by_which_token_it_was_played(self, serve: Serve, file: Path, location: str) -> None:
+        server = serve(tokens=file, traces=location)
+        with server.v1(headers(PLAY)) as wire, server.wire("/ws", headers(OPERATE)) as legacy, server.v1() as bare:
+            for socket in (wire, bare):
+                socket.ask(socket.message("reset", socket.open(), seed=1))
+            legacy.reset(seed=2)
+        for request in ("/reset", "/step"):  # in sessions of their own
+            assert statuses(server, OPERATE, ("POST", request)) == [200]
+        server.stop()
+        with traces.open(location) as opened:
+            played = Counter(found.token_name for found in opened.episodes())
+            assert played == {"trainer": 1, "ops": 3, None: 1}
+            assert opened.count(Filter(token_name="ops")) == 3
+            assert opened.token_names() == ["ops", "trainer"]
+
+    def test_a_fork_is_that_of_its_own_client(self, serve: Serve, file: Path, tmp_path: Path) -> None:
+        server = serve(tokens=file, traces=tmp_path / "traces.db")
+        with server.v1(headers(PLAY)) as wire:
+            wire.ask(wire.message("reset", wire.open(), seed=1))
+            with server.http(headers=headers(OPERATE)) as http:
+                (row,) = http.get("/sessions").json()["sessions"]
+                assert http.post("/web/live/fork", headers={"X-OpenEnv-Session": row["session"]}).status_code == 200
+        server.stop()
+        with traces.open(tmp_path / "traces.db") as opened:
+            assert {found.token_name for found in opened.episodes()} == {"trainer", "ops"}
 
 
 class TestChanges:
@@ -248,13 +285,6 @@ class TestChanges:
         clock.now += 0.1
         assert tokens.names == ["late"]
 
-    def test_a_removed_token_opens_no_session_over_a_connection_that_it_has(self, serve: Serve, file: Path) -> None:
-        server = serve(tokens=file, max_concurrent_envs=64)
-        with server.v1(headers(PLAY)) as wire:
-            wire.open()
-            file.write_text(table("dashboard", WATCH, "watch"))
-            eventually(lambda: ask_to_open(wire)["type"] == "error", "its limit is 0")
-
 
 class TestFile:
     @pytest.mark.parametrize(
@@ -297,7 +327,9 @@ class TestFile:
         assert ServerConfig(tokens=str(file)).admits_others
 
 
-def test_each_worker_knows_the_names(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_worker_knows_the_names_and_closes_what_a_removed_token_has(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OPENENV_TOKENS", str(file))
     with ServerProcess("worker_server.py", "2", "64", "5") as server:
         session = httpx.post(f"{server.url}/reset", headers=headers(PLAY), trust_env=False).headers["X-OpenEnv-Session"]
@@ -309,3 +341,10 @@ def test_each_worker_knows_the_names(file: Path, monkeypatch: pytest.MonkeyPatch
         assert row["client"] == "token:trainer"
         assert sample(server, "openenv_token_refused_total", "dashboard") == 4
         assert sample(server, "openenv_token_sessions", "trainer") == 1
+        with ExitStack() as wires:
+            opened = [wires.enter_context(V1Wire(f"ws{server.url[4:]}/ws", headers(PLAY))) for _ in range(4)]
+            for wire in opened:
+                wire.open()
+            file.write_text(table("dashboard", WATCH, "watch"))
+            assert {closing(wire) for wire in opened} == {(1008, "The token trainer was removed.")}
+        assert httpx.get(f"{server.url}/sessions", trust_env=False).json()["sessions"] == []

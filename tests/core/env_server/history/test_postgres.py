@@ -1,6 +1,7 @@
 """A journal in PostgreSQL: what it keeps, and what becomes of sessions when the database goes."""
 
 import asyncio
+import re
 import socket
 import sys
 import threading
@@ -19,6 +20,7 @@ from tests.support.servers import RunningServer, ServerProcess, eventually
 from tests.support.services.postgres import Postgres
 from tests.support.walkers import ServeWalks, Walker, connect, error_of
 
+from openenv._extras import install_command
 from openenv.core.env_server.execution.snapshots import Snapshot
 from openenv.core.env_server.history import Journal, JournalRecord
 from openenv.core.env_server.history.batch import END
@@ -129,7 +131,7 @@ class TestOpening:
     def test_without_the_extra_its_name_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delitem(sys.modules, "openenv.core.env_server.history.stores.postgres")
         monkeypatch.setitem(sys.modules, "psycopg", None)
-        with pytest.raises(ConfigurationError, match=r'pip install "openenv-core\[postgres\]"'):
+        with pytest.raises(ConfigurationError, match=re.escape(install_command("postgres"))):
             store_at("postgresql://127.0.0.1/journal")
 
 

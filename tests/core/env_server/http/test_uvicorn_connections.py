@@ -3,15 +3,18 @@
 More of this is in ``test_availability.py``, beside a client that goes on.
 """
 
+import re
 import resource
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+import uvicorn
 from fastapi import Response
 from tests.chaos.hostility import HANDSHAKE
 from tests.support.environments.common import Add, CounterEnvironment, Total
@@ -19,7 +22,10 @@ from tests.support.servers import RunningServer, ServerProcess, V1Wire, Wire, ev
 from websockets.exceptions import InvalidStatus
 
 from openenv.core.env_server.app import create_fastapi_app
+from openenv.core.env_server.http.uvicorn_connections import TimedRequests
+from openenv.core.env_server.websocket.uvicorn_sockets import DecisiveSockets
 
+SERVING = Path(__file__).parents[4] / "docs" / "serving.md"
 SIZE = 32 * 1024 * 1024
 _BUFFER_BYTES = 4096
 _GET = b"GET /large HTTP/1.1\r\nHost: localhost\r\n"
@@ -130,6 +136,14 @@ def test_very_many_connections_that_are_held_keep_nobody_out(sent: bytes) -> Non
         with V1Wire(f"ws://127.0.0.1:{server.port}/ws") as wire:
             assert wire.do("reset", wire.open())["type"] == "observation"
         assert before.step(amount=1)["type"] == "observation", "a session is not closed for that"
+
+
+def test_uvicorn_by_itself_has_the_limits_by_the_options_of_the_docs() -> None:
+    named = dict(re.findall(r"--(http|ws) (openenv\S+)", SERVING.read_text()))
+    app = create_fastapi_app(CounterEnvironment, Add, Total)
+    config = uvicorn.Config(app, http=named["http"], ws=named["ws"])
+    config.load()
+    assert (config.http_protocol_class, config.ws_protocol_class) == (TimedRequests, DecisiveSockets)
 
 
 def test_a_server_full_of_connections_that_are_used_refuses_the_next_one() -> None:

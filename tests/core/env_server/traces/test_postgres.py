@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import Serve
 from tests.support.servers import RunningServer, eventually
 from tests.support.services.postgres import Postgres
-from tests.support.stored_episodes import PICTURE, entries, episode
+from tests.support.stored_episodes import PICTURE, entries, episode, of_an_environment
 from tests.support.trace_locations import rows
 from tests.support.traces import recorded
 
@@ -18,6 +18,15 @@ from openenv import traces
 from openenv.core.env_server.settings import ServerConfig
 from openenv.core.env_server.traces.store import database_at
 from openenv.core.exceptions import ConfigurationError
+from openenv.traces import Conversation
+
+# Takes from tables of version 4 what those of versions 2 and 3 lack.
+VERSION_3 = """
+ALTER TABLE episode DROP COLUMN token_name, DROP COLUMN label, DROP COLUMN note;
+DROP TABLE component;
+DROP INDEX conversation_model;
+ALTER TABLE conversation DROP COLUMN rollout_group, DROP COLUMN reward, DROP COLUMN cut_by;
+"""
 
 
 @pytest.fixture
@@ -50,7 +59,7 @@ def in_threads(work: Callable[[], object], count: int = 6) -> None:
 
 def test_servers_that_come_at_once_make_the_tables_once(address: str) -> None:
     in_threads(database_at(address).prepare)
-    assert rows(address, "SELECT version FROM traces") == [(3,)]
+    assert rows(address, "SELECT version FROM traces") == [(4,)]
 
 
 def test_an_episode_goes_on_while_the_database_is_away_and_is_written_whole(
@@ -175,17 +184,27 @@ def test_a_size_is_kept(address: str) -> None:
         assert file.prune(before=time.time() - 1) == 40 - removed
 
 
-def test_tables_of_version_2_are_read_and_written_on(serve: Serve, postgres: Postgres, address: str) -> None:
+@pytest.mark.parametrize("version", [2, 3])
+def test_tables_of_an_earlier_version_are_read_and_written_on(
+    serve: Serve, postgres: Postgres, address: str, version: int
+) -> None:
+    told = Conversation("e1", extra={"step": 3, "group": 1, "reward": 0.5, "cut_by": "max_turns"})
     with traces.open(address, create=True) as file:
         file.add(episode(started_at=time.time()), entries(2))
+        rewarded = of_an_environment()
+        file.add(episode(1, started_at=time.time()), rewarded.entries, [told])
     with postgres.connect(address) as connection:
-        connection.execute("UPDATE openenv_traces.traces SET version = 2")
-    assert seeds(address) == ["0"]
-    server = serve(traces=address)
-    play(server, 1)
-    server.stop()
+        connection.execute("SET search_path = openenv_traces")
+        connection.execute(VERSION_3)
+        connection.execute(f"UPDATE traces SET version = {version}")
     assert seeds(address) == ["0", "1"]
-    assert rows(address, "SELECT version FROM traces") == [(3,)]
+    assert rows(address, "SELECT name, total FROM component ORDER BY name") == [("right", 1.0), ("short", 0.5)]
+    assert rows(address, "SELECT rollout_group, reward, cut_by FROM conversation") == [("3/1", 0.5, "max_turns")]
+    server = serve(traces=address)
+    play(server, 2)
+    server.stop()
+    assert seeds(address) == ["0", "1", "2"]
+    assert rows(address, "SELECT version FROM traces") == [(4,)]
 
 
 def test_text_with_the_character_0_is_stored(address: str) -> None:
@@ -213,5 +232,5 @@ def test_what_can_t_be_used_is_refused_without_the_password(postgres: Postgres, 
     database_at(address).prepare()
     with postgres.connect(address) as connection:
         connection.execute("UPDATE openenv_traces.traces SET version = 99")
-    with pytest.raises(ConfigurationError, match="to have version 2 or 3, got 99"):
+    with pytest.raises(ConfigurationError, match="to have version 2 to 4, got 99"):
         traces.open(address)

@@ -12,7 +12,9 @@ from typing import Any, Literal
 import pytest
 from pydantic import Field
 from tests.conftest import Serve
+from tests.support.environments import graded
 from tests.support.environments.common import Add, CounterEnvironment, Total
+from tests.support.environments.graded import GradedWalk
 from tests.support.environments.pictured import FILE, Gallery, Look, View
 from tests.support.mcp_agents import agent
 from tests.support.ors_wire import OrsWire
@@ -271,6 +273,27 @@ def test_a_fork_has_the_entries_before_it(serve_walks: Any, location: str) -> No
     for _, entries in found:
         assert [entry.kind for entry in entries] == ["reset", "step", "step"]
         assert all(step.same for step in replay(entries, app))
+
+
+@pytest.mark.parametrize("isolation", [None, "process"])
+def test_totals_of_components_are_those_of_the_entries(serve: Serve, location: str, isolation: Any) -> None:
+    server = serve(GradedWalk, graded.Walk, graded.Spot, traces=location, isolation=isolation)
+    with GenericEnvClient(base_url=server.url).sync() as client:
+        client.reset()
+        client.step({"length": 2})
+        (fork,) = client.fork(1)
+        with fork:
+            fork.step({"length": 1})
+        for length in (3, 1):
+            client.step({"length": length})
+    server.stop()
+    with traces.open(location) as opened:
+        assert opened.components() == ["arrival", "stride"]
+        for name in opened.components():
+            found = list(opened.episodes(Filter(component=name)))
+            assert len(found) == 2
+            for each in found:
+                assert each.component == pytest.approx(opened.record(each.id).components[name])
 
 
 def test_a_fork_of_a_fork_is_read_from_any_entry_on(serve_walks: Any, location: str) -> None:

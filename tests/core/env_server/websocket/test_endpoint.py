@@ -10,8 +10,10 @@ from functools import partial
 from typing import Any
 
 import pytest
+from starlette.testclient import TestClient
 from tests.conftest import Serve
 from tests.support.environments.common import (
+    Add,
     AsyncMischievousEnvironment,
     CounterEnvironment,
     Do,
@@ -22,6 +24,7 @@ from tests.support.environments.common import (
     MischievousEnvironment,
     Shown,
     SingleSessionEnvironment,
+    Total,
 )
 from tests.support.servers import RunningServer, ServerProcess, Wire
 from websockets.exceptions import ConnectionClosed, ConnectionClosedOK
@@ -382,6 +385,24 @@ def mischief(mischief_server: RunningServer) -> Iterator[Wire]:
         wire.reset()
         yield wire
     mischief_server.assert_no_errors()
+
+
+class TestServer:
+    """What runs the application: our commands, or another server, as a client of tests does here."""
+
+    @pytest.mark.parametrize(("address", "warnings"), [("203.0.113.5", 1), ("2001:db8::1", 1), ("127.0.0.1", 0)])
+    def test_one_without_limits_for_connections_is_warned_of_once(
+        self, caplog: pytest.LogCaptureFixture, address: str, warnings: int
+    ) -> None:
+        app = create_fastapi_app(CounterEnvironment, Add, Total, max_concurrent_envs=2, auth="none")
+        caplog.clear()
+        with TestClient(app, client=(address, 4711)) as client:
+            for subprotocols in (None, ["openenv.v1"]):
+                with client.websocket_connect("ws://127.0.0.1/ws", subprotocols=subprotocols):
+                    pass
+        logged = [record.getMessage() for record in caplog.records if "limit connections" in record.getMessage()]
+        assert len(logged) == warnings
+        assert all("--http and --ws" in message for message in logged)
 
 
 class TestMischief:

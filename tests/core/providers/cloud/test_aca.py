@@ -11,6 +11,7 @@ from tests.support.services.azure_sandboxes import DISK, KEY, Credential, FakeAz
 from tests.support.services.json_server import Answer, Fault, serving
 
 from openenv import GenericEnvClient
+from openenv._extras import install_command
 from openenv.core.containers.runtime.aca_provider import ACASandboxProvider
 from openenv.core.exceptions import ConfigurationError, ProviderError, ServerNotReadyError, ServerUnauthorizedError
 from openenv.core.providers.cloud.sandbox import Sandbox
@@ -249,4 +250,4 @@ def test_a_group_that_is_not_known_is_said(
 def test_without_the_sdk_it_is_importable_and_says_what_is_missing(cloud: FakeAzure) -> None:
     for missing in ("azure.containerapps.sandbox", "azure.identity"):
         said = make_without(missing, "aca_provider", "ACASandboxProvider", anonymous_port=True, region="eastus2")
-        assert 'pip install "openenv-core[aca]"' in said
+        assert install_command("aca") in said

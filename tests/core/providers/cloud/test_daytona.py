@@ -13,6 +13,7 @@ from tests.support.services.daytona_cloud import BARE_IMAGE, GOOD_IMAGE, KEY, Fa
 from tests.support.services.json_server import Answer, Fault, serving
 
 from openenv import GenericEnvClient
+from openenv._extras import install_command
 from openenv.core.containers.runtime import Resources
 from openenv.core.containers.runtime.daytona_provider import DaytonaProvider
 from openenv.core.exceptions import (
@@ -314,4 +315,4 @@ def test_what_cannot_be_started_is_said_at_once(
 
 
 def test_without_httpx_it_is_importable_and_says_what_is_missing() -> None:
-    assert 'pip install "openenv-core[daytona]"' in make_without("httpx", MODULE, NAME, api_key="dtn_ada")
+    assert install_command("daytona") in make_without("httpx", MODULE, NAME, api_key="dtn_ada")

@@ -18,6 +18,7 @@ from tests.support.services.modal_cloud import (
 )
 
 from openenv import GenericEnvClient
+from openenv._extras import install_command
 from openenv.core.containers.runtime.modal_provider import ModalProvider
 from openenv.core.exceptions import ConfigurationError, ProviderError, ServerUnauthorizedError
 from openenv.core.providers.cloud.sandbox import Sandbox
@@ -224,4 +225,4 @@ def test_a_removal_that_fails_can_be_repeated(cloud: FakeModal, idle: Idle) -> N
 
 
 def test_without_the_sdk_it_is_importable_and_says_what_is_missing() -> None:
-    assert 'pip install "openenv-core[modal]"' in make_without("modal", MODULE, NAME)
+    assert install_command("modal") in make_without("modal", MODULE, NAME)

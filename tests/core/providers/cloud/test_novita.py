@@ -11,6 +11,7 @@ from tests.support.services.json_server import Answer, Fault, serving
 from tests.support.services.novita_cloud import GOOD_IMAGE, KEY, TEMPLATE, FakeNovita
 
 from openenv import GenericEnvClient
+from openenv._extras import install_command
 from openenv.core.containers.runtime.novita_provider import NovitaSandboxProvider
 from openenv.core.exceptions import ConfigurationError, ProviderError, ServerUnauthorizedError
 from openenv.core.providers.cloud.sandbox import Sandbox
@@ -197,4 +198,4 @@ def test_what_cannot_be_started_is_said_at_once(cloud: FakeNovita, idle: Idle, m
 
 
 def test_without_the_sdk_it_is_importable_and_says_what_is_missing() -> None:
-    assert 'pip install "openenv-core[novita]"' in make_without("novita_sandbox", MODULE, NAME)
+    assert install_command("novita") in make_without("novita_sandbox", MODULE, NAME)

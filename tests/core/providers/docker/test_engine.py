@@ -7,6 +7,7 @@ import sys
 import pytest
 from tests.core.providers.docker.conftest import FailingEngine
 
+from openenv._extras import install_command
 from openenv.core.containers.runtime import LocalDockerProvider
 from openenv.core.exceptions import ProviderError
 
@@ -46,6 +47,6 @@ for provider in (KubernetesProvider, LocalDockerProvider):
 """
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert finished.stdout.splitlines() == [
-        'KubernetesProvider: This needs the Kubernetes client: pip install "openenv-core[kubernetes]"',
-        'LocalDockerProvider: This needs the Docker SDK: pip install "openenv-core[docker]"',
+        f"KubernetesProvider: This needs the Kubernetes client: {install_command('kubernetes')}",
+        f"LocalDockerProvider: This needs the Docker SDK: {install_command('docker')}",
     ], finished.stderr

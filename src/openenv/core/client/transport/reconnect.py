@@ -1,7 +1,8 @@
 """Connecting again after a connection was lost: how often, for how long, and what is said where it does not work."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import suppress
 from random import SystemRandom
 from typing import Any
 
@@ -41,6 +42,7 @@ class Reconnect:
         window_s: Seconds for which the server keeps the sessions.
         now: The event loop's time.
         last: The outage before this one, where nothing was answered since.
+        loop_ends: Ends the attempt that is under way, when the event loop ends.
 
     Attributes:
         reason: Why the connection went.
@@ -48,7 +50,14 @@ class Reconnect:
         sessions_lost: Sessions that the server has not given back.
     """
 
-    def __init__(self, reason: str, window_s: float, now: float, last: "Reconnect | None") -> None:
+    def __init__(
+        self,
+        reason: str,
+        window_s: float,
+        now: float,
+        last: "Reconnect | None",
+        loop_ends: Callable[[], Awaitable[None]],
+    ) -> None:
         self.reason = reason
         self.deadline_s = now + window_s
         self.sessions_lost = 0
@@ -58,9 +67,31 @@ class Reconnect:
         self._pause_s: float = last._pause_s if last is not None and follows_soon else _FIRST_PAUSE_S
         self._last_failure: str | None = None
         self._attempts = 0
+        # Set once it has ended, or the event loop has.
+        self._is_over = False
+        # A loop that ends cancels its tasks and then has its asynchronous generators end; a timer may still fire then,
+        # and a task that it starts is cancelled by nothing.
+        self._watch = self._watch_loop(loop_ends)
+        _advance(anext(self._watch))
+
+    def end(self) -> None:
+        """Watch the event loop no more; there are no further attempts."""
+        if not self._is_over:
+            self._is_over = True
+            _advance(self._watch.aclose())
+
+    async def _watch_loop(self, loop_ends: Callable[[], Awaitable[None]]) -> AsyncGenerator[None]:
+        try:
+            yield
+        finally:
+            if not self._is_over:
+                self._is_over = True
+                await loop_ends()
 
     def pause_s(self, now: float) -> float | None:
-        """Return how long to wait before the next attempt; ``None`` where the window has passed."""
+        """Return how long to wait before the next attempt; ``None`` where the window or the loop has ended."""
+        if self._is_over:
+            return None
         longest_s = min(self._pause_s, self._window_s / _LEAST_ATTEMPTS)
         self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
         remaining_s = self.deadline_s - now
@@ -117,6 +148,12 @@ class Reconnect:
             f"{self._window_s:g} s, for which the server keeps them (its resume_window_s). {failure}"
             "The next call opens a new session."
         )
+
+
+def _advance(step: Awaitable[None]) -> None:
+    """Run an asynchronous generator that waits for nothing up to its next ``yield``, or its end."""
+    with suppress(StopIteration):
+        step.__await__().__next__()
 
 
 def retry_after_s(refusal: dict[str, Any]) -> float | None:

@@ -325,7 +325,7 @@ class SharedConnection:
             self._reconnect.begin_again(reason, now)
         else:
             window_s = max(session.terms.window_s for session in self._sessions.values())
-            self._reconnect = Reconnect(reason, window_s, now, self._last_reconnect)
+            self._reconnect = Reconnect(reason, window_s, now, self._last_reconnect, self._end_with_loop)
             logger.info("%s. Connecting again for %d sessions, for %g s", reason, len(self._sessions), window_s)
         self._attempt_later(self._reconnect)
 
@@ -358,6 +358,17 @@ class SharedConnection:
                 self._attempt_later(reconnect)
             else:
                 self._resume_on(connection, reconnect)
+
+    async def _end_with_loop(self) -> None:
+        """End the attempt that is under way, or due; called when the event loop ends."""
+        attempt, reconnect = self._attempt, self._reconnect
+        if attempt is None or reconnect is None:
+            return
+        attempt.cancel()
+        if isinstance(attempt, asyncio.Task):
+            await asyncio.wait([attempt])
+        else:
+            self._fail(reconnect.error())
 
     def _ways(self) -> list[Endpoint]:
         """Say where to connect to again: to the same server and, in a fleet, to where the client began."""
@@ -412,6 +423,7 @@ class SharedConnection:
         if reconnect is None:
             return
         self._reconnect, self._last_reconnect = None, reconnect
+        reconnect.end()
         logger.info("Connected again: %d sessions go on, %d were lost", len(self._sessions), reconnect.sessions_lost)
 
     def _deliver_columns(self, message: dict[str, Any]) -> None:
@@ -571,6 +583,8 @@ class SharedConnection:
 
     def _fail(self, error: OpenEnvError) -> None:
         """Tell everybody who waits that no answer will come."""
+        if self._reconnect is not None:
+            self._reconnect.end()
         self._failure, self._reconnect, self._attempt = error, None, None
         openings, sessions = list(self._opening.values()), list(self._sessions.values())
         self._opening.clear()

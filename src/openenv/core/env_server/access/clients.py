@@ -28,7 +28,7 @@ class ClientLimits:
     def max_sessions(self, client: str) -> int | None:
         """Return the number of sessions that a client may have at once; ``None`` for any number.
 
-        It is 0 for a token that was removed from the file, whose connections are still open.
+        It is 0 for a token that was removed from the file, whose connections are about to be closed.
         """
         name = token_name(client)
         if name is None or self._tokens is None:

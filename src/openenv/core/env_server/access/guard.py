@@ -50,8 +50,11 @@ class AccessMiddleware:
             return
         denial = self._access.denial(scope)
         if denial is None:
-            token = self._access.named_token(scope)
-            await self._app(scope if token is None else {**scope, TOKEN_NAME: token.name}, receive, send)
+            token, uses = self._access.named_token(scope), self._access.token_uses
+            if token is None or uses is None:
+                await self._app(scope, receive, send)
+            else:
+                await uses.serve(token, self._app, {**scope, TOKEN_NAME: token.name}, receive, send)
             return
         logger.info("refused a request from %s: %s", scope.get("client"), denial.detail)
         try:

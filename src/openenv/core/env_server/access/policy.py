@@ -26,6 +26,7 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from openenv.core.addresses import HOST_HEADER, Origin, address_of, is_loopback
+from openenv.core.env_server.access.token_uses import TokenUses
 from openenv.core.env_server.access.tokens import NamedToken, Role, TokenFile, needed_role
 from openenv.core.env_server.settings import ServerConfig
 from openenv.core.exceptions import ConfigurationError
@@ -98,6 +99,7 @@ class AccessPolicy:
     Attributes:
         token: The token that peers on other machines must show; without it and ``tokens``, all of them are denied.
         tokens: Named tokens, each of which serves as well within its role; ``None`` for none.
+        token_uses: What clients have open with them; ``None`` without named tokens.
         requires_token: Whether peers on other machines have to show a token at all.
         trusts_this_machine: Whether peers on this machine need no token.
         hosts: Further names of the server; ``*.example.com`` stands for all names below ``example.com``.
@@ -107,6 +109,7 @@ class AccessPolicy:
 
     token: str | None = field(default=None, repr=False)
     tokens: TokenFile | None = field(default=None, repr=False)
+    token_uses: TokenUses | None = field(default=None, repr=False)
     requires_token: bool = True
     trusts_this_machine: bool = True
     hosts: frozenset[str] = frozenset()
@@ -120,9 +123,11 @@ class AccessPolicy:
         Raises:
             ConfigurationError: The file of named tokens can't be read, or is not valid.
         """
+        tokens = None if config.tokens is None else TokenFile(config.tokens)
         return cls(
             token=config.token,
-            tokens=None if config.tokens is None else TokenFile(config.tokens),
+            tokens=tokens,
+            token_uses=None if tokens is None else TokenUses(tokens),
             requires_token=config.requires_token,
             trusts_this_machine=config.trusts_this_machine,
             hosts=frozenset(config.allowed_hosts),
@@ -182,7 +187,7 @@ class AccessPolicy:
         """Deny a request that the role of its token does not allow."""
         token = self.named_token(scope)
         needed = None if token is None else needed_role(scope)
-        if token is None or self.tokens is None or needed in (None, token.role) or token.role is Role.OPERATE:
+        if token is None or self.tokens is None or token.allows(needed):
             return None
         self.tokens.refused[token.name] += 1
         roles = dict.fromkeys((needed, Role.OPERATE))

@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 _INTERVAL_S = 1.0
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 # Paths end, or go on, in the same way below any prefix of a proxy, of a mount or of a compared source.
-_WATCHED = re.compile(r"/(?:metrics|sessions|fleet)/?$|/web/(?:live|traces|run|results|compare)/")
+_WATCHED = re.compile(r"/(?:metrics|sessions|fleet)/?$|/web/(?:html$|(?:live|traces|run|results|compare)/)")
 _DESCRIBING = re.compile(r"^/$|/(?:metadata|schema|openapi\.json|web/config)$")
 _RENDERING = re.compile(r"/web/view$")
 
@@ -63,6 +63,10 @@ class NamedToken(NamedTuple):
     role: Role
     max_sessions: int | None
     max_messages_per_s: float | None
+
+    def allows(self, needed: Role | None) -> bool:
+        """Return whether its role allows what needs a role; ``None`` is what each role allows."""
+        return needed in (None, self.role) or self.role is Role.OPERATE
 
 
 class _Entry(BaseModel):

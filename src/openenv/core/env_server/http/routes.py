@@ -184,7 +184,7 @@ class HTTPTransport:
                 await session.reset(arguments), session.checks.unknown_parameters(arguments)
             )
             return _naming(answer, session, secure=request.url.scheme == "https")
-        async with self._sessions.temporary_session() as session:
+        async with self._sessions.temporary_session(peer_address(request.scope)) as session:
             return await _outcome_response(await session.reset(arguments), session.checks.unknown_parameters(arguments))
 
     async def step(self, request: Request, body: StepRequest) -> Response:
@@ -196,7 +196,7 @@ class HTTPTransport:
             return await _outcome_response(
                 await session.step(body.action, body.timeout_s, options), session.checks.unknown_options(own)
             )
-        async with self._sessions.temporary_session() as session:
+        async with self._sessions.temporary_session(peer_address(request.scope)) as session:
             return await _outcome_response(
                 await session.step(body.action, body.timeout_s, options), session.checks.unknown_options(own)
             )

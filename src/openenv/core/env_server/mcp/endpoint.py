@@ -161,14 +161,14 @@ class McpEndpoint:
         session = self._methods.named(rpc)
         if isinstance(session, JsonRpcResponse):
             return session
-        return await (self._answer_without_session(rpc) if session is None else answer_request(session, rpc))
+        return await (self._answer_without_session(rpc, client) if session is None else answer_request(session, rpc))
 
-    async def _answer_without_session(self, rpc: JsonRpcRequest) -> JsonRpcResponse:
+    async def _answer_without_session(self, rpc: JsonRpcRequest, client: str) -> JsonRpcResponse:
         """Answer a request that names no session, in a fresh environment if it needs one."""
         answered = answer_without_session(self._sessions.common_tools, rpc)
         if answered is not None:
             return answered
-        async with self._sessions.temporary_session() as session:
+        async with self._sessions.temporary_session(client) as session:
             return await answer_request(session, rpc)
 
     async def _is_forwarded(self, rpc: JsonRpcRequest, request: Request, body: bytes, send: Send) -> bool:

@@ -1,5 +1,5 @@
-// Shows the API's description, which only those may read who may use the server: with a token it is asked for here,
-// and kept for as long as the page is open, in this script alone.
+// Shows the API's description, which only those may read who may use the server: with the token that the page to play on
+// keeps in this tab, or one that is typed here and kept for as long as the page is open, in this script alone.
 "use strict";
 
 const form = document.getElementById("ask");
@@ -61,4 +61,23 @@ form.addEventListener("submit", (event) => {
   load(document.getElementById("token").value.trim());
 });
 
-load("");
+function stored(storage, key) {
+  try {
+    return window[storage].getItem(key);
+  } catch {
+    return null; // the browser keeps nothing for this page
+  }
+}
+
+// Swagger's own dark colours; Redoc has none.
+const scheme = matchMedia("(prefers-color-scheme: dark)");
+function showTheme() {
+  const theme = stored("localStorage", "openenv.theme");
+  const isDark = theme === "dark" || (theme !== "light" && scheme.matches);
+  document.documentElement.classList.toggle("dark-mode", isDark && document.body.dataset.shows === "swagger");
+}
+showTheme();
+scheme.addEventListener("change", showTheme);
+addEventListener("storage", showTheme);
+
+load(stored("sessionStorage", "openenv.token") ?? "");

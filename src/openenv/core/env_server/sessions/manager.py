@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from functools import partial
 from math import ceil
 from operator import attrgetter
 from typing import Any
@@ -66,6 +67,8 @@ class SessionManager:
         observer: Observes the operations of the sessions.
         recorder: Records the sessions' episodes.
         client_limit: Returns how many sessions a client may have at once; by default as many as the limits say.
+        watch_player: Called with the name of the token of a session's client, and with what closes the session for a
+            reason, once the client may not play any more; returns what to call when the session has ended before.
 
     Attributes:
         metrics: Metrics of this process.
@@ -90,6 +93,7 @@ class SessionManager:
         observer: SessionObserver | None = None,
         recorder: TraceRecorder | None = None,
         client_limit: Callable[[str], int | None] | None = None,
+        watch_player: Callable[[str, Callable[[str], None]], Callable[[], None]] | None = None,
     ) -> None:
         self.metrics = Metrics() if metrics is None else metrics
         self.factory = factory
@@ -102,6 +106,8 @@ class SessionManager:
         self._sessions: dict[str, Session] = {}
         self._opening = 0
         self._evictable: set[Session] = set()
+        self._watch_player = watch_player
+        self._unwatch: dict[str, Callable[[], None]] = {}  # for sessions whose client has a named token, by their ids
         self.capacity = Capacity(
             Slots(limits.max_sessions), client_limit or limits.max_sessions_per_client, self._evict, self.metrics
         )
@@ -203,7 +209,7 @@ class SessionManager:
             self.metrics.opened[transport] += 1
             name = token_name(client)
             if name is not None:
-                self.metrics.opened_by_token[name] += 1
+                self._opened_by_token(session, name)
             if evictable:
                 self.allow_eviction(session)
             self._watch_idle(session)
@@ -214,8 +220,11 @@ class SessionManager:
             return session
 
     @asynccontextmanager
-    async def temporary_session(self) -> AsyncIterator[Session]:
+    async def temporary_session(self, client: str | None = None) -> AsyncIterator[Session]:
         """Open a temporary session for a single request, outside the capacity for sessions; few exist at a time.
+
+        Args:
+            client: Address of the client, as in ``access.peer.peer_address``.
 
         Raises:
             SessionCapacityError: No slot for single requests was free in time.
@@ -228,7 +237,7 @@ class SessionManager:
         except BaseException:
             self._single_requests.release()
             raise
-        session = self._new_session(runner, Transport.HTTP, session_id, is_temporary=True)
+        session = self._new_session(runner, Transport.HTTP, session_id, client=client, is_temporary=True)
         patience_s = _CLOSE_PATIENCE_S
         try:
             yield session
@@ -403,7 +412,10 @@ class SessionManager:
             raise ConcurrencyConfigurationError(self.factory.name, self.limits.max_sessions)
 
     def _new_session(self, runner: Runner, transport: Transport, session_id: str, **settings: Any) -> Session:
-        trace = None if self._recorder is None else self._recorder.session(public_name(session_id), str(transport))
+        trace = None
+        if self._recorder is not None:
+            name = token_name(settings.get("client"))
+            trace = self._recorder.session(public_name(session_id), str(transport), name)
         return Session(
             runner,
             self.types,
@@ -450,9 +462,22 @@ class SessionManager:
         self.capacity.release(session.client)
         self.metrics.closed[ending] += 1
         session.end(ending)
+        unwatch = self._unwatch.pop(session.id, None)
+        if unwatch is not None:
+            unwatch()
         timer = self._timers.pop(session.id, None)
         if timer is not None:
             timer.cancel()
+
+    def _opened_by_token(self, session: Session, name: str) -> None:
+        """Count a session of a named token, and have it closed once that may not play."""
+        self.metrics.opened_by_token[name] += 1
+        if self._watch_player is not None:
+            self._unwatch[session.id] = self._watch_player(name, partial(self._revoke, session))
+
+    def _revoke(self, session: Session, reason: str) -> None:
+        logger.info("session %s closed: %s", session.name, reason, extra={"session": session.name})
+        self.close(session, Ending.REVOKED)
 
     def _watch_idle(self, session: Session) -> None:
         if session.idle_timeout_s is None:

@@ -15,10 +15,12 @@ import psycopg
 
 from openenv.core.env_server.postgres_address import PostgresAddress
 from openenv.core.env_server.traces.database import TraceStoreError, TraceValueError, Values
-from openenv.core.env_server.traces.tables import SAME_TABLES, VERSION, table_statements
+from openenv.core.env_server.traces.summaries import fill
+from openenv.core.env_server.traces.tables import FIRST_WITH_SUMMARIES, VERSION, upgrade_statements
 from openenv.core.exceptions import ConfigurationError
 
 SCHEMA = "openenv_traces"
+_FIRST_VERSION = 2
 # Key of advisory locks, "OETR", and of the one under which tables are made.
 _LOCK, _MAKING = 0x4F455452, 1
 _WRITING = 2
@@ -152,7 +154,7 @@ class PostgresDatabase:
         """See ``TraceDatabase``."""
         try:
             with self._connected() as connection:
-                _prepare_tables(connection, self.name)
+                self._prepare_tables(connection)
         except TraceStoreError as error:
             raise ConfigurationError(
                 f"The traces {self.name} can't be used: {error} Give the address of a database that answers and that "
@@ -169,13 +171,32 @@ class PostgresDatabase:
     def open(self) -> Iterator[PostgresConnection]:
         """See ``TraceDatabase``."""
         with self._connected() as connection:
-            if _version_of(connection, self.name) is None:
+            version = _version_of(connection, self.name)
+            if version is None:
                 raise ConfigurationError(f"Expected a database with traces at {self.name}, found no traces.")
+            if version < VERSION:
+                self._prepare_tables(connection)
             yield PostgresConnection(connection, self._address)
 
     def identity(self) -> object:
         """See ``TraceDatabase``. Other tables are noticed when statements fail, and by their runs."""
         return self.name
+
+    def _prepare_tables(self, connection: "psycopg.Connection[Any]") -> None:
+        """Create the tables, or bring them up to date."""
+        with connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (_LOCK, _MAKING))  # against a race
+            version = _version_of(connection, self.name)
+            if version is None:
+                connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+            for statement in upgrade_statements(version or 0):
+                connection.execute(_as_table(statement))
+            if version is None:
+                connection.execute(_MORE)
+            elif version < VERSION:
+                connection.execute("UPDATE traces SET version = %s", (VERSION,))
+            if version is not None and version < FIRST_WITH_SUMMARIES:
+                fill(PostgresConnection(connection, self._address))
 
     @contextmanager
     def _connected(self) -> Iterator["psycopg.Connection[Any]"]:
@@ -184,33 +205,19 @@ class PostgresDatabase:
             yield connection
 
 
-def _prepare_tables(connection: "psycopg.Connection[Any]", name: str) -> None:
-    with connection.transaction():
-        connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (_LOCK, _MAKING))  # against a race
-        version = _version_of(connection, name)
-        if version is not None:
-            if version < VERSION:
-                connection.execute("UPDATE traces SET version = %s", (VERSION,))
-            return
-        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
-        for statement in table_statements():
-            connection.execute(_as_table(statement))
-        connection.execute(_MORE)
-
-
 def _version_of(connection: "psycopg.Connection[Any]", name: str) -> int | None:
     """Return the version of the tables; ``None`` if there are none.
 
     Raises:
-        ConfigurationError: It is another one than this release's, and not an earlier one with the same tables.
+        ConfigurationError: It is that of a later release, or none.
     """
     found = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (f"{SCHEMA}.traces",)).fetchone()
     if found != (True,):
         return None
     (version,) = connection.execute("SELECT version FROM traces").fetchone() or (None,)
-    if version is None or not SAME_TABLES <= version <= VERSION:
+    if version is None or not _FIRST_VERSION <= version <= VERSION:
         raise ConfigurationError(
-            f"Expected the traces {name} to have version {SAME_TABLES} or {VERSION}, got {version}: another release "
+            f"Expected the traces {name} to have version {_FIRST_VERSION} to {VERSION}, got {version}: another release "
             "of OpenEnv has made them. Use that release, give another database, or drop the schema "
             f"{SCHEMA} with its episodes."
         )

@@ -28,7 +28,7 @@ from openenv.core.exceptions import InvalidRequestError, RequestError
 from openenv.core.wire.answers import written_outcome
 from openenv.core.wire.arrays import ArrayWriter
 from openenv.core.wire.errors import error_data, error_json
-from openenv.core.wire.results import Outcome
+from openenv.core.wire.results import Outcome, component_scores
 from openenv.core.wire.types import Scalar
 
 RESET, STEP = "reset", "step"
@@ -167,14 +167,15 @@ class TraceRecorder:
         self._hand_over()
         await asyncio.to_thread(self._writer.close)
 
-    def session(self, name: str, transport: str) -> "SessionTrace":
+    def session(self, name: str, transport: str, token_name: str | None = None) -> "SessionTrace":
         """Return the trace of a new session.
 
         Args:
             name: The session's public name.
             transport: Its transport.
+            token_name: Name of its client's token; ``None`` for a client without a named one.
         """
-        return SessionTrace(self, name, transport)
+        return SessionTrace(self, name, transport, token_name)
 
     def chooses(self, episode_id: object) -> bool:
         """Return whether the next episode is part of the share.
@@ -188,13 +189,14 @@ class TraceRecorder:
             return False
         return self._share >= 1.0 or self._random.random() < self._share
 
-    def begin(self, session: str, transport: str, arguments: Mapping[str, Any]) -> EpisodeTrace:
+    def begin(self, session: str, transport: str, arguments: Mapping[str, Any], token_name: str | None) -> EpisodeTrace:
         """Begin the trace of an episode.
 
         Args:
             session: Public name of the session.
             transport: Its transport.
             arguments: Arguments of the reset.
+            token_name: As for ``session``.
         """
         row = EpisodeRow(
             number=next(self._numbers),
@@ -207,6 +209,7 @@ class TraceRecorder:
             seed=_text(arguments.get("seed")),
             split=_text(arguments.get("split")),
             task_index=_text(arguments.get("index")),
+            token_name=token_name,
         )
         return EpisodeTrace(row, row.started_at - time.monotonic())
 
@@ -240,6 +243,7 @@ class SessionTrace:
         recorder: The server's recorder.
         session: Public name of the session.
         transport: Its transport.
+        token_name: Name of its client's token; ``None`` for a client without a named one.
     """
 
     __slots__ = (
@@ -250,13 +254,15 @@ class SessionTrace:
         "_sent",
         "_session",
         "_skips",
+        "_token_name",
         "_transport",
     )
 
-    def __init__(self, recorder: TraceRecorder, session: str, transport: str) -> None:
+    def __init__(self, recorder: TraceRecorder, session: str, transport: str, token_name: str | None) -> None:
         self._recorder = recorder
         self._session = session
         self._transport = transport
+        self._token_name = token_name
         self._episode: EpisodeTrace | None = None
         self._skips = False  # whether the current episode is not part of the share
         self._kind: str | None = None  # of the request under way
@@ -313,6 +319,8 @@ class SessionTrace:
         episode.entries += (STEP_CODE if kind == STEP else RESET_CODE, time.monotonic(), began, sent, text)
         if (reward := outcome.reward) is not None:
             episode.reward = reward if episode.reward is None else episode.reward + reward
+        if outcome.metadata and kind == STEP:
+            episode.row.count_components(component_scores(outcome.metadata))
         if outcome.done:
             episode.end_with(outcome)
         if len(sent) + len(text) > _LARGE:
@@ -336,7 +344,7 @@ class SessionTrace:
         original = other._episode
         self._skips = original is None
         if original is not None:
-            self._episode = self._recorder.begin(self._session, self._transport, {})
+            self._episode = self._recorder.begin(self._session, self._transport, {}, self._token_name)
             self._episode.continue_from(original)
 
     def close(self, ending: str) -> None:
@@ -354,7 +362,7 @@ class SessionTrace:
         known = arguments if isinstance(arguments, Mapping) else {}
         self._skips = not self._recorder.chooses(known.get("episode_id"))
         if not self._skips:
-            self._episode = self._recorder.begin(self._session, self._transport, known)
+            self._episode = self._recorder.begin(self._session, self._transport, known, self._token_name)
         return self._episode
 
     def _leave(self, ending: str) -> None:

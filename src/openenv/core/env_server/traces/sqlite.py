@@ -12,7 +12,8 @@ from urllib.parse import quote
 
 from openenv.core.env_server.sqlite_writing import pragma, used_bytes, writing
 from openenv.core.env_server.traces.database import Values
-from openenv.core.env_server.traces.tables import SAME_TABLES, check, create_tables, upgrade_tables
+from openenv.core.env_server.traces.summaries import fill
+from openenv.core.env_server.traces.tables import FIRST_WITH_SUMMARIES, VERSION, check, create_tables, upgrade_tables
 from openenv.core.exceptions import ConfigurationError
 
 BUSY_TIMEOUT_S = 5.0
@@ -132,10 +133,9 @@ class FileDatabase:
         if not self._path.is_file():
             raise ConfigurationError(f"Expected a file of traces at {self._path}, found none.")
         with connected(self._path) as connection:
-            # Not to this version: an earlier release may write the file, and a write-protected one can be read.
-            if check(connection, self._path) < SAME_TABLES:
+            if check(connection, self._path) < VERSION:
                 with connection.changing():
-                    upgrade_tables(connection, self._path, SAME_TABLES)
+                    _upgrade(connection, self._path)
             yield connection
 
     def identity(self) -> object:
@@ -176,9 +176,14 @@ def is_damage(error: Exception) -> bool:
     return code & 0xFF == sqlite3.SQLITE_CORRUPT
 
 
-def _create_or_upgrade(connection: sqlite3.Connection, path: Path) -> None:
+def _create_or_upgrade(connection: FileConnection, path: Path) -> None:
     is_new = pragma(connection, "application_id") == 0
     if is_new and not connection.execute("SELECT 1 FROM sqlite_master").fetchone():
         create_tables(connection)
     else:
-        upgrade_tables(connection, path)
+        _upgrade(connection, path)
+
+
+def _upgrade(connection: FileConnection, path: Path) -> None:
+    if upgrade_tables(connection, path) < FIRST_WITH_SUMMARIES:
+        fill(connection)

@@ -1,15 +1,16 @@
 """What traces store: a row for each episode, and the parts of its entries, in a file or a database."""
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
-from operator import attrgetter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import NamedTuple
 
+from openenv._extras import install_command
 from openenv.core.env_server.traces.blobs import Blobs
 from openenv.core.env_server.traces.database import TraceConnection, TraceDatabase, TraceStoreError
 from openenv.core.env_server.traces.sqlite import FileDatabase
+from openenv.core.env_server.traces.summaries import COMPONENT_COLUMNS
 from openenv.core.exceptions import ConfigurationError
 
 # Seconds since it last wrote after which a server that has not ended in order counts as dead.
@@ -21,10 +22,11 @@ _PIECE = 500
 
 @dataclass(slots=True)
 class EpisodeRow:
-    """Row of an episode; the table has a column for each field.
+    """Row of an episode; the table has a column for each field but the last.
 
     Attributes:
         number: Number of the episode within its run.
+        components: Sum of the scores of each component of the rewards, for the table ``component``.
     """
 
     number: int
@@ -44,10 +46,19 @@ class EpisodeRow:
     ending: str | None = None
     ended_at: float | None = None
     error: str | None = None
+    token_name: str | None = None
+    label: str | None = None
+    note: str | None = None
+    components: dict[str, float] = field(default_factory=dict)
 
     def copy(self) -> "EpisodeRow":
         """Return a copy, which does not change any more."""
-        return EpisodeRow(*_values_of(self))
+        return replace(self, components=dict(self.components))
+
+    def count_components(self, scores: Mapping[str, float]) -> None:
+        """Add the scores of a step's components to their totals."""
+        for name, score in scores.items():
+            self.components[name] = self.components.get(name, 0.0) + score
 
     def fork_of(self, original: "EpisodeRow", entry_count: int) -> None:
         """Record that the episode continues another one, after so many of its entries."""
@@ -55,16 +66,16 @@ class EpisodeRow:
         self.episode_id, self.seed = original.episode_id, original.seed
         self.split, self.task_index = original.split, original.task_index
         self.steps, self.reward = original.steps, original.reward
+        self.components = dict(original.components)
 
 
-COLUMNS = tuple(each.name for each in fields(EpisodeRow))
+COLUMNS = tuple(each.name for each in fields(EpisodeRow) if each.name != "components")
 """Columns of the table ``episode``, in the order of ``EpisodeRow``."""
-
-_values_of = attrgetter(*COLUMNS)
 
 _CHANGING = ("steps", "reward", "ending", "ended_at", "error")
 _ON_CHANGE = f"ON CONFLICT (number) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in _CHANGING)}"
 _PART_COLUMNS = ("episode", "number", "entries", "content")
+_ON_LATER_TOTAL = "ON CONFLICT (episode, name) DO UPDATE SET total = excluded.total"
 _ON_REPETITION = "ON CONFLICT DO NOTHING"
 _WRITE_BLOB = "INSERT INTO blob (hash, content) VALUES (?, ?) ON CONFLICT (hash) DO NOTHING"
 _WRITE_BLOB_USE = "INSERT INTO blob_use (episode, hash) VALUES (?, ?) ON CONFLICT DO NOTHING"
@@ -114,7 +125,7 @@ def database_at(location: str | Path) -> TraceDatabase:
         from openenv.core.env_server.traces.postgres import PostgresDatabase  # an extra brings psycopg
     except ImportError as error:
         raise ConfigurationError(
-            f'Traces in PostgreSQL need psycopg ({error}): pip install "openenv-core[postgres]"'
+            f"Traces in PostgreSQL need psycopg ({error}): {install_command('postgres')}"
         ) from error
     return PostgresDatabase(location)
 
@@ -185,9 +196,17 @@ def write_parts(connection: TraceConnection, run: Run, parts: Sequence[EncodedPa
         parts: The parts.
     """
     connection.insert("episode", COLUMNS, [_values(run.number, part.row) for part in parts], _ON_CHANGE)
+    totals = {
+        (number_in(run.number, part.row.number), name): total
+        for part in parts
+        for name, total in part.row.components.items()
+    }
+    if totals:
+        rows = [(episode, _text(name), total) for (episode, name), total in totals.items()]
+        connection.insert("component", COMPONENT_COLUMNS, rows, _ON_LATER_TOTAL)
     filled = [(number_in(run.number, part.row.number), part) for part in parts if part.content]
-    rows = [(episode, part.number, part.entries, part.content) for episode, part in filled]
-    connection.insert("part", _PART_COLUMNS, rows, _ON_REPETITION)
+    contents = [(episode, part.number, part.entries, part.content) for episode, part in filled]
+    connection.insert("part", _PART_COLUMNS, contents, _ON_REPETITION)
     blobs = {name: content for _, part in filled for name, content in part.blobs.items()}
     if blobs:
         # In one order, so that two writers can't wait for each other.
@@ -196,12 +215,18 @@ def write_parts(connection: TraceConnection, run: Run, parts: Sequence[EncodedPa
         connection.executemany(_WRITE_BLOB_USE, uses)
 
 
+def write_label(connection: TraceConnection, number: int, label: str | None, note: str | None) -> None:
+    """Write what a person calls an episode, and says of it; ``None`` for nothing."""
+    connection.execute("UPDATE episode SET label = ?, note = ? WHERE number = ?", (label, note, number))
+
+
 def remove(connection: TraceConnection, numbers: Iterable[int]) -> int:
     """Remove episodes by their numbers; return how many there were."""
     keys = [(number,) for number in numbers]
     with connection.changing(removes=True):
         connection.executemany("DELETE FROM part WHERE episode = ?", keys)
         connection.executemany("DELETE FROM score WHERE episode = ?", keys)
+        connection.executemany("DELETE FROM component WHERE episode = ?", keys)
         connection.executemany(_REMOVE_CONVERSATION, keys)
         used = [name for key in keys for name in connection.execute(_BLOBS_OF, key)]
         connection.executemany("DELETE FROM blob_use WHERE episode = ?", keys)
@@ -299,6 +324,9 @@ def _values(run: int, row: EpisodeRow) -> tuple[object, ...]:
         row.ending,
         row.ended_at,
         _text(row.error),
+        row.token_name,
+        row.label,
+        row.note,
     )
 
 

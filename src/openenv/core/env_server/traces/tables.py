@@ -9,10 +9,10 @@ from openenv.core.env_server.sqlite_writing import pragma
 from openenv.core.exceptions import ConfigurationError
 
 APPLICATION_ID = 0x4F455452  # "OETR"
-VERSION = 3
+VERSION = 4
 
-SAME_TABLES = 2
-"""Earliest version with the tables of this one: what has it can be read without a change."""
+FIRST_WITH_SUMMARIES = 4
+"""Earliest version with what ``summaries.fill`` adds to the tables of the ones before."""
 
 _TABLES = """
 CREATE TABLE run (
@@ -88,31 +88,51 @@ CREATE TABLE conversation (
 CREATE INDEX conversation_episode_id ON conversation (episode_id);
 """,
     3: "",  # the tables stay, and contents of parts may have columns; see columns.py
+    4: """
+ALTER TABLE episode ADD COLUMN token_name TEXT;  -- name of the token that its client showed
+CREATE INDEX episode_token_name ON episode (token_name, started_at) WHERE token_name IS NOT NULL;
+ALTER TABLE episode ADD COLUMN label TEXT;  -- what a person calls it, such as good or bad
+ALTER TABLE episode ADD COLUMN note TEXT;  -- what a person says of it
+CREATE INDEX episode_label ON episode (label, started_at) WHERE label IS NOT NULL;
+CREATE TABLE component (
+    episode INTEGER NOT NULL,
+    name TEXT NOT NULL,                 -- name of a component of the rewards
+    total REAL NOT NULL,                -- sum of its scores over the steps
+    PRIMARY KEY (episode, name)
+) WITHOUT ROWID;
+ALTER TABLE conversation ADD COLUMN rollout_group TEXT;  -- of a rollout, its group in the training
+ALTER TABLE conversation ADD COLUMN reward REAL;         -- its reward there
+ALTER TABLE conversation ADD COLUMN cut_by TEXT;         -- the limit of the model's side that cut it off
+CREATE INDEX conversation_rollout_group ON conversation (rollout_group) WHERE rollout_group IS NOT NULL;
+CREATE INDEX conversation_model ON conversation (model, episode_id) WHERE model IS NOT NULL;
+""",
 }
 
 
 def create_tables(connection: sqlite3.Connection) -> None:
     """Create the tables in an empty database, within a transaction."""
-    _execute(connection, _TABLES)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    _upgrade(connection, 1, VERSION)
+    _upgrade(connection, 0)
 
 
-def upgrade_tables(connection: sqlite3.Connection, path: Path, version: int = VERSION) -> None:
+def upgrade_tables(connection: sqlite3.Connection, path: Path) -> int:
     """Bring the tables of an older version up to date, within a transaction.
 
     Args:
         connection: Connection to the file.
         path: The file, for messages.
-        version: The version that they have at least afterwards: ``SAME_TABLES`` where nothing of this one is written.
+
+    Returns:
+        The version that they had.
 
     Raises:
         ConfigurationError: The file has no traces, or traces of a later version; the message says what it is.
         sqlite3.Error: The file is no SQLite database, or is truncated.
     """
     found = check(connection, path)
-    if found < version:
-        _upgrade(connection, found, version)
+    if found < VERSION:
+        _upgrade(connection, found)
+    return found
 
 
 def check(connection: sqlite3.Connection, path: Path) -> int:
@@ -145,23 +165,19 @@ def _check_statements(connection: sqlite3.Connection, path: Path) -> None:
             )
 
 
-def _upgrade(connection: sqlite3.Connection, found: int, version: int) -> None:
-    for later in range(found + 1, version + 1):
-        _execute(connection, _ADDED[later])
-    connection.execute(f"PRAGMA user_version = {version}")
-
-
-def table_statements() -> Iterator[str]:
-    """Yield the statements that create the tables of this version."""
-    yield from _statements(_TABLES)
-    for version in range(2, VERSION + 1):
-        yield from _statements(_ADDED[version])
-
-
-def _execute(connection: sqlite3.Connection, statements: str) -> None:
+def _upgrade(connection: sqlite3.Connection, found: int) -> None:
     # Not executescript(), which commits the transaction first.
-    for statement in _statements(statements):
+    for statement in upgrade_statements(found):
         connection.execute(statement)
+    connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def upgrade_statements(found: int) -> Iterator[str]:
+    """Yield the statements that bring the tables of an earlier version up to date; without tables, from version 0."""
+    if found == 0:
+        yield from _statements(_TABLES)
+    for version in range(max(found, 1) + 1, VERSION + 1):
+        yield from _statements(_ADDED[version])
 
 
 def _statements(text: str) -> Iterator[str]:

@@ -27,6 +27,7 @@ from openenv.core.env_server.traces.store import (
     prune,
     write,
 )
+from openenv.core.env_server.traces.summaries import stored_totals
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.wire.redaction import longest_first, secret_values, without_secrets
 
@@ -337,6 +338,8 @@ class _Writing:
 def _encoded_part(part: Part, hidden: Hidden) -> EncodedPart:
     row, number, entries, offset = part
     row = _redacted(row, hidden)
+    if row.components:
+        row.components = stored_totals(row.components, hidden.fields)
     if not entries:
         return EncodedPart(row, number, b"", 0)
     content, blobs = without_blobs(encoded_entries(entries, offset, hidden.secrets, hidden.fields))

@@ -9,6 +9,7 @@ from typing import Any
 from fastapi import FastAPI
 from pydantic import BaseModel
 
+from openenv._extras import install_command
 from openenv.core.env_server.web.interface import WebInterfaceManager
 from openenv.core.exceptions import ConfigurationError
 
@@ -70,7 +71,7 @@ def mount_custom_tab(
     try:
         gradio = import_module("gradio")  # no type checker may find it
     except ImportError as error:
-        problem = ': pip install "openenv-core[gradio]"'
+        problem = f": {install_command('gradio')}"
         if error.name != "gradio" or not isinstance(error, ModuleNotFoundError):
             problem = f", which can't be imported here: {error}"
         raise ConfigurationError(f"The page of a gradio_builder needs Gradio{problem}.") from error

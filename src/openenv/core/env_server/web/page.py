@@ -21,7 +21,7 @@ from openenv.core.env_server.pages.docs import FRAMES
 from openenv.core.env_server.pages.start import shows_pages
 
 PAGE = "/web"
-VIEWS = ("", "compare", "live", "results", "run", "traces")
+VIEWS = ("", "api", "compare", "live", "results", "run", "traces")
 """Paths below the page's own; all of them are the same HTML, whose script shows the view."""
 
 _FILES = (
@@ -38,6 +38,7 @@ _FILES = (
     "form.js",
     "game.js",
     "html.js",
+    "http-api.js",
     "json.js",
     "live.js",
     "markdown.js",
@@ -48,6 +49,7 @@ _FILES = (
     "results.js",
     "rollout.js",
     "run.js",
+    "saved.js",
     "schema.js",
     "snippets.js",
     "style.css",
@@ -57,10 +59,12 @@ _FILES = (
     "traces/episodes.js",
     "traces/filters.js",
     "traces/grid.js",
+    "traces/label.js",
     "traces/list.js",
     "traces/neighbours.js",
     "traces/save.js",
     "traces/source.js",
+    "traces/thread.js",
     "traces/tokens.js",
     "traces/view.js",
     "turns.js",
@@ -82,8 +86,9 @@ PUBLIC_PATHS = frozenset({*(f"{PAGE}/{view}" for view in VIEWS), *(f"{PAGE}/stat
 
 _HEADERS = {
     # An environment's HTML is in a frame, which inherits this policy and has styles of its own; scripts are the page's.
+    # The only frame that has an address is that of the API's page.
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
-    f"img-src data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; {FRAMES}",
+    f"img-src data: blob:; connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; {FRAMES}",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-cache",
@@ -135,6 +140,11 @@ def view_routes() -> list[BaseRoute]:
     page = Route(PAGE, _redirect, include_in_schema=False)
     views = [Route(f"{PAGE}/{view}", _page, include_in_schema=False) for view in VIEWS]
     return [page, *views, Route(f"{PAGE}/static/{{name:path}}", _static, include_in_schema=False)]
+
+
+def static_text(name: str) -> str:
+    """Return the text of a file that the page loads, or of ``index.html``."""
+    return _content(name).plain.decode()
 
 
 class _Config:

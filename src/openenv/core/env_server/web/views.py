@@ -49,17 +49,25 @@ def static_view_routes(renderer_of: Callable[[str], Renderer | None]) -> list[Ba
     return [Route(_PATH, _View(renderer_of).answer, methods=["POST"], include_in_schema=False)]
 
 
+async def read_body(request: Request, max_bytes: int) -> bytes | None:
+    """Read the body of a request; return ``None`` for a larger one, of which no more is read."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > max_bytes:
+            return None
+    return body
+
+
 class _View:
     def __init__(self, renderer_of: Callable[[str], Renderer | None]) -> None:
         self._renderer_of = renderer_of
 
     async def answer(self, request: Request) -> Response:
         """Answer with ``html``, which is ``null`` without a renderer, or with the ``problem`` that it had."""
-        body = b""
-        async for part in request.stream():
-            body += part
-            if len(body) > _MOST_BYTES:
-                return JSONResponse({"detail": f"Expected at most {_MOST_BYTES} bytes."}, 413)
+        body = await read_body(request, _MOST_BYTES)
+        if body is None:
+            return JSONResponse({"detail": f"Expected at most {_MOST_BYTES} bytes."}, 413)
         try:
             wanted = _ViewRequest.model_validate_json(body)
         except ValidationError as error:

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs
 from starlette.types import Receive, Scope, Send
 
 from openenv.core.env_server.access.clients import ClientLimits
-from openenv.core.env_server.access.peer import peer_address
+from openenv.core.env_server.access.peer import LOOPBACK, peer_address
 from openenv.core.env_server.history import Journal
 from openenv.core.env_server.resumption.registry import ResumableSessions
 from openenv.core.env_server.sessions.manager import SessionManager
@@ -24,6 +24,11 @@ from openenv.core.wire.types import ServerMode
 logger = logging.getLogger(__name__)
 
 _FEATURES_HEADER = FEATURES_HEADER.lower().encode()
+_NO_LIMITS = (
+    "This application runs on a server that does not limit connections, as `uvicorn MODULE:app` does by itself: "
+    "clients without a token can hold all that it may have. Start it with `openenv serve` or the package's command "
+    "`server`, or give uvicorn --http and --ws as in docs/serving.md."
+)
 
 
 class SocketTransport:
@@ -40,6 +45,8 @@ class SocketTransport:
         self._clients = clients
         self._max_message_bytes = max_message_bytes
         self._read_ahead = ReadAhead()
+        # Whether the log has the warning of a server without limits for connections.
+        self._has_warned = False
 
     async def _serve(
         self, wire: Wire[Any, Any], scope: Scope, receive: Receive, send: Send, subprotocol: str | None = None
@@ -53,6 +60,9 @@ class SocketTransport:
             return
         metrics, limit = self._sessions.metrics, self._max_message_bytes
         use = scope.get("state", {}).get(SOCKET_USE)
+        if use is None and not self._has_warned and peer_address(scope) != LOOPBACK:
+            self._has_warned = True
+            logger.warning(_NO_LIMITS)
         await Connection(wire, receive, send, metrics, limit, self._read_ahead, use).serve()
 
     def _headers(self, subprotocol: str | None) -> list[tuple[bytes, bytes]]:

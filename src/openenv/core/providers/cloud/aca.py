@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from openenv._extras import install_command
 from openenv.core.exceptions import ConfigurationError, ProviderError, ServerNotReadyError
 from openenv.core.providers.cloud.errors import Service, ServiceError, retry_after
 from openenv.core.providers.cloud.provider import CloudProvider
@@ -23,7 +24,6 @@ _SERVICE = Service(
     credentials="credential=, or log in by `az login`, to an account with the role Container Apps SandboxGroup Data "
     "Owner on the resource group",
 )
-_INSTALL = 'ACASandboxProvider needs azure-containerapps-sandbox and azure-identity: pip install "openenv-core[aca]"'
 _PUBLIC_DISK = "disk:"
 _PRIVATE_DISK = "disk-id:"
 _NAME_LABEL = "openenv"
@@ -163,7 +163,7 @@ class ACASandboxProvider(CloudProvider):
         try:
             from azure.containerapps.sandbox import EgressHostRule, EgressPolicy
         except ImportError as error:
-            raise ImportError(_INSTALL) from error
+            raise ImportError(_missing_packages()) from error
         rules = [EgressHostRule(pattern=pattern, action="Allow") for pattern in allow or ()]
         return EgressPolicy(default_action="Deny", host_rules=rules)
 
@@ -281,6 +281,10 @@ def _given(value: str | None, name: str) -> str:
     return found
 
 
+def _missing_packages() -> str:
+    return f"ACASandboxProvider needs azure-containerapps-sandbox and azure-identity: {install_command('aca')}"
+
+
 def _source(image: str) -> dict[str, str]:
     """Return what the SDK takes for the disk image of a name."""
     if image.startswith(_PRIVATE_DISK):
@@ -302,7 +306,7 @@ def _connection(
         from azure.containerapps.sandbox import SandboxGroupClient, endpoint_for_region
         from azure.identity import DefaultAzureCredential
     except ImportError as error:
-        raise ImportError(_INSTALL) from error
+        raise ImportError(_missing_packages()) from error
     if endpoint is None:
         endpoint = endpoint_for_region(_given(region, "region"))
     if not endpoint.startswith("https://"):

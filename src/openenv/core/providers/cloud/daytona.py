@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from openenv._extras import install_command
 from openenv.core.exceptions import ConfigurationError, ProviderError, ServerNotReadyError
 from openenv.core.providers.cloud.errors import Service, ServiceError
 from openenv.core.providers.cloud.provider import CloudProvider
@@ -248,7 +249,7 @@ def _connect(key: str, secrets: list[str]) -> "ServiceApi":
     try:
         from openenv.core.providers.cloud.api import ServiceApi
     except ImportError as error:
-        raise ImportError('DaytonaProvider needs httpx: pip install "openenv-core[daytona]"') from error
+        raise ImportError(f"DaytonaProvider needs httpx: {install_command('daytona')}") from error
     service = Service(
         name="Daytona", credentials=f"{KEY_VARIABLE} or api_key=, from https://app.daytona.io/dashboard/keys"
     )

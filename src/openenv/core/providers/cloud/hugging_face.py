@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from openenv._extras import install_command
 from openenv.core.exceptions import ConfigurationError, ProviderError
 from openenv.core.providers.cloud.errors import Service, ServiceError, retry_after
 from openenv.core.providers.cloud.provider import CloudProvider
@@ -189,7 +190,7 @@ def _connect(token: str | None) -> "HfApi":
         from huggingface_hub import HfApi, get_token
         from huggingface_hub import Sandbox as _  # noqa: F401  # which releases before 2 lack
     except ImportError as error:
-        raise ImportError('HFSandboxProvider needs huggingface_hub: pip install "openenv-core[hub]"') from error
+        raise ImportError(f"HFSandboxProvider needs huggingface_hub: {install_command('hub')}") from error
     if not (token or get_token()):
         raise ConfigurationError(
             f"Expected a token of the Hub, got none. Set {_SERVICE.credentials}; or `hf auth login`."

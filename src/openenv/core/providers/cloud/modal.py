@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from openenv._extras import install_command
 from openenv.core.exceptions import ConfigurationError, ProviderError
 from openenv.core.providers.cloud.errors import Service, ServiceError
 from openenv.core.providers.cloud.provider import CloudProvider
@@ -271,4 +272,4 @@ def _check_sdk() -> None:
     try:
         import modal as _  # noqa: F401
     except ImportError as error:
-        raise ImportError('ModalProvider needs modal: pip install "openenv-core[modal]"') from error
+        raise ImportError(f"ModalProvider needs modal: {install_command('modal')}") from error

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from openenv._extras import install_command
 from openenv.core.exceptions import ConfigurationError, ProviderError
 from openenv.core.providers.cloud.errors import Service, ServiceError
 from openenv.core.providers.cloud.provider import CloudProvider
@@ -217,4 +218,4 @@ def _check_sdk() -> None:
     try:
         import novita_sandbox as _  # noqa: F401
     except ImportError as error:
-        raise ImportError('NovitaSandboxProvider needs novita-sandbox: pip install "openenv-core[novita]"') from error
+        raise ImportError(f"NovitaSandboxProvider needs novita-sandbox: {install_command('novita')}") from error

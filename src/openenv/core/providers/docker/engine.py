@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from openenv._extras import install_command
 from openenv.core.exceptions import ProviderError
 from openenv.core.providers.docker.diagnosis import why_unavailable
 
@@ -19,7 +20,7 @@ try:
     from docker.types import Resources as Resources
     from docker.types import ServiceMode as ServiceMode
 except ImportError as error:
-    raise ImportError('This needs the Docker SDK: pip install "openenv-core[docker]"') from error
+    raise ImportError(f"This needs the Docker SDK: {install_command('docker')}") from error
 
 ENGINE_ERRORS = (DockerException, OSError)
 """What the SDK raises where the engine refuses, or gives no answer."""

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
 
+from openenv._extras import install_command
 from openenv.core.exceptions import ProviderError
 from openenv.core.providers.kubernetes.manifests import Manifest
 from openenv.core.providers.kubernetes.pod import CONTAINER
@@ -33,7 +34,7 @@ try:
     )
     from urllib3.exceptions import HTTPError
 except ImportError as error:
-    raise ImportError('This needs the Kubernetes client: pip install "openenv-core[kubernetes]"') from error
+    raise ImportError(f"This needs the Kubernetes client: {install_command('kubernetes')}") from error
 
 REQUEST_TIMEOUT_S = 10.0
 _LOG_LINES = 500

@@ -24,11 +24,12 @@ from typing import BinaryIO, Self
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
+from openenv._extras import DISTRIBUTION
 from openenv.core.exceptions import ConfigurationError, ProviderError
 from openenv.core.providers.cache import cache_folder
 from openenv.core.providers.venv.installer import NO_PUBLIC_PACKAGE, find_uv, run_installer, write_lines
 from openenv.core.providers.venv.requirements import OURS, PROJECT_FILE, Requirements, read_requirements
-from openenv.core.providers.venv.wheel import DISTRIBUTION, fingerprint, pack_for_venv, provided_extras
+from openenv.core.providers.venv.wheel import fingerprint, pack_for_venv, provided_extras
 
 logger = logging.getLogger(__name__)
 

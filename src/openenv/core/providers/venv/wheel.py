@@ -12,10 +12,9 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
+from openenv._extras import DISTRIBUTION
 from openenv._version import PACKAGE_FOLDER
 from openenv.core.exceptions import ProviderError
-
-DISTRIBUTION = "openenv-core"
 
 _HOME = PACKAGE_FOLDER.parent
 _PACKAGES = ("openenv", "openenv_core")

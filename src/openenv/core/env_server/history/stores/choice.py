@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from openenv._extras import install_command
 from openenv.core.env_server.history.store import Store
 from openenv.core.env_server.history.stores.sqlite import SqliteStore
 from openenv.core.exceptions import ConfigurationError
@@ -34,6 +35,6 @@ def store_at(location: str) -> Store:
         from openenv.core.env_server.history.stores.postgres import PostgresStore  # an extra brings psycopg
     except ImportError as error:
         raise ConfigurationError(
-            f'A journal in PostgreSQL needs psycopg ({error}): pip install "openenv-core[postgres]"'
+            f"A journal in PostgreSQL needs psycopg ({error}): {install_command('postgres')}"
         ) from error
     return PostgresStore(location)

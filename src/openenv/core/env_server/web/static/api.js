@@ -1,4 +1,5 @@
 // The server's HTTP routes, with the token that it may require.
+import { SAVED, savedAnswer } from "./saved.js";
 
 /** Address of the server, whatever path a proxy has put before it. */
 export const ROOT = new URL("../../", import.meta.url);
@@ -87,6 +88,7 @@ export async function getJson(path, body = undefined, headers = {}, signal = und
 }
 
 export async function request(path, body = undefined, others = {}, signal = undefined) {
+  if (SAVED !== null) return answerInFile(path);
   const headers = { ...others };
   if (token !== null) headers.Authorization = `Bearer ${token}`;
   const options = { headers, signal, credentials: "omit" };
@@ -98,6 +100,12 @@ export async function request(path, body = undefined, others = {}, signal = unde
   const response = await fetch(new URL(path, ROOT), options);
   if (!response.ok) throw new HttpError(response.status, await reason(response));
   return response;
+}
+
+function answerInFile(path) {
+  const found = savedAnswer(path);
+  if (found === undefined) throw new HttpError(404, "This was left out of the file when it was saved.");
+  return new Response(JSON.stringify(found));
 }
 
 async function reason(response) {

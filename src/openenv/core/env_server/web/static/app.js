@@ -2,10 +2,13 @@
 import { About } from "./about.js";
 import { getJson, setToken, UNAUTHORIZED } from "./api.js";
 import { offerViews } from "./view.js";
+import { here, SAVED } from "./saved.js";
+import { Save } from "./traces/save.js";
 import { html, render, useEffect, useReducer, useState } from "./html.js";
 
 // Each is loaded when it is shown.
 const VIEWS = {
+  api: () => import("./http-api.js").then(({ HttpApi }) => HttpApi),
   compare: () => import("./compare.js").then(({ Compare }) => Compare),
   live: () => import("./live.js").then(({ Live }) => Live),
   play: () => import("./play.js").then(({ Play }) => Play),
@@ -13,6 +16,8 @@ const VIEWS = {
   run: () => import("./run.js").then(({ Run }) => Run),
   traces: () => import("./traces/view.js").then(({ Traces }) => Traces),
 };
+// Views that can be saved as one file.
+const SAVABLE = ["compare", "results", "run", "traces"];
 const THEMES = { auto: "light", light: "dark", dark: "auto" };
 const THEME_KEY = "openenv.theme";
 
@@ -47,6 +52,7 @@ function App() {
   };
   return html`
     <${Header} config=${config} />
+    ${SAVED !== null && html`<${SavedNote} ...${SAVED} />`}
     ${error?.status === UNAUTHORIZED ? html`<${TokenForm} error=${error} onToken=${retry} />` : error ? html`<${Failure} error=${error} />` : null}
     ${config !== null && error === null && html`<${View} config=${config} fork=${fork} onPlay=${onPlay} onLoadError=${onLoadError} />`}`;
 }
@@ -63,6 +69,7 @@ function View({ config, fork, onPlay, onLoadError }) {
 
 /** The view that the address names, as far as the server has it; null where there is nothing to do. */
 function viewOf(config) {
+  if (config.name !== null && isAt("api")) return "api";
   if (config.compare?.length) return isAt("traces") ? "traces" : "compare";
   if (config.live && isAt("live")) return "live";
   if (config.run && !isAt("traces")) return "run";
@@ -72,7 +79,7 @@ function viewOf(config) {
 }
 
 function isAt(view) {
-  return location.pathname.endsWith(`/${view}`);
+  return here().pathname.endsWith(`/${view}`);
 }
 
 /** What a server in production mode shows: what it is, and nothing to do. */
@@ -98,7 +105,7 @@ function Header({ config }) {
     <a class="brand" href="../">OpenEnv</a>
     ${name && html`<span class="environment">${name}</span>`}
     <nav aria-label="Pages">
-      ${config?.play && html`<a href="./" aria-current=${current(!isAt("live") && !isAt("traces"))}>Play</a>`}
+      ${config?.play && html`<a href="./" aria-current=${current(!["live", "traces", "api"].some(isAt))}>Play</a>`}
       ${config?.beside && html`<a href="../../web/compare">Comparison</a>`}
       ${config?.compare?.length > 0 && html`<a href="compare" aria-current=${current(!isAt("traces"))}>Comparison</a>`}
       ${config?.live && html`<a href="live" aria-current=${current(isAt("live"))}>Live</a>`}
@@ -106,11 +113,23 @@ function Header({ config }) {
       ${config?.results && html`<a href="results" aria-current=${current(!isAt("traces"))}>Results</a>`}
       ${config?.traces && html`<a href="traces" aria-current=${current(isAt("traces"))}>Traces</a>`}
       ${config?.custom && html`<a href="custom/">${config.custom}</a>`}
-      ${name && html`<a href="../docs">API</a>`}
+      ${name && html`<a href="api" aria-current=${current(isAt("api"))}>API</a>`}
     </nav>
+    ${SAVED === null && config !== null && SAVABLE.includes(viewOf(config)) && html`<${Save} path=${savedPath} name=${`openenv-${viewOf(config)}.html`}>Save as HTML</${Save}>`}
     <button type="button" class="quiet" onClick=${() => setTheme(THEMES[theme])} aria-label=${`Colours: ${theme}`} title=${`Colours: ${theme}`}>
       <span aria-hidden="true">${{ auto: "◐", light: "☀", dark: "☾" }[theme]}</span></button>
   </header>`;
+}
+
+/** The path that answers with one file of what is shown. */
+function savedPath() {
+  const { pathname, search } = here();
+  return `web/html?${new URLSearchParams({ page: pathname.split("/").pop() + search })}`;
+}
+
+/** When a file was saved, and what it lacks. */
+function SavedNote({ made_at: at, left_out: lacks }) {
+  return html`<aside class="banner note" aria-label="About this file" data-testid="saved">Saved on ${new Date(1000 * at).toLocaleString()}.${lacks.length > 0 && ` Left out for its size: ${lacks.join(", ")}.`}</aside>`;
 }
 
 function current(isShown) {

@@ -1,12 +1,17 @@
 // An episode that a person plays: the session, its turns, and what can be done next.
 import { getJson } from "./api.js";
-import { Session } from "./connection.js";
+import { RequestError, Session } from "./connection.js";
+import { episodePath } from "./traces/source.js";
 import { totalOf } from "./turns.js";
 import { actionKinds, refusesListing, toolKind } from "./schema.js";
 
 const LIST_TOOLS = { type: "list_tools" };
 // An observation of more characters is not sent back, for the environment to render it.
 const MOST_RENDERED = 1_000_000;
+// Entries of an episode on record that are read at once.
+const RANGE = 100;
+// The id that a training or an evaluation makes for each episode; another one may be a task's own.
+const MADE_ID = /^([a-z]+-)?[0-9a-f]{32}$/;
 
 export class Game {
   /**
@@ -20,7 +25,7 @@ export class Game {
     this.onChange = onChange;
     this.session = new Session((status) => this.set({ status }));
     this.status = "connecting";
-    this.busy = null; // what is under way: `reset` or `step`
+    this.busy = null; // what is under way: `reset`, `step` or `replay`
     this.since = 0; // when that began
     this.turns = [];
     this.cursor = null; // the turn that is shown; null for the last one
@@ -31,6 +36,7 @@ export class Game {
     this.actions = [];
     this.tools = [];
     this.state = null;
+    this.origin = null; // of a replay: the episode, the step, and the first one with another answer, if there is one
   }
 
   set(changes) {
@@ -85,6 +91,7 @@ export class Game {
   async reset(parameters) {
     const turn = await this.perform("reset", parameters, () => {
       this.turns = [];
+      this.origin = null;
     });
     if (turn !== null) await this.listTools();
     return turn !== null;
@@ -125,6 +132,46 @@ export class Game {
     }
     await this.lookAt(turn);
     await this.listTools();
+  }
+
+  /** Repeat an episode on record up to a step in the page's own session, to go on from there. */
+  async replay(episode, step) {
+    const origin = { episode, step, differing: null };
+    this.set({ busy: "replay", since: performance.now(), error: null, origin });
+    const turns = [];
+    try {
+      for (let start = 0; start <= step; start += RANGE) {
+        const entries = await getJson(`${episodePath(episode)}/entries?start=${start}&stop=${Math.min(step + 1, start + RANGE)}`);
+        for (const [at, entry] of entries.entries()) {
+          const turn = await this.repeat(entry);
+          if (turn !== null) turns.push(turn);
+          if (origin.differing === null && !isRepeated(entry, turn)) origin.differing = start + at;
+        }
+        if (entries.length < RANGE) break;
+      }
+      this.set({ busy: null, turns, cursor: null });
+    } catch (error) {
+      this.set({ busy: null, error, origin: null });
+      return;
+    }
+    if (turns.length === 0) return;
+    await this.lookAt(this.last);
+    await this.listTools();
+  }
+
+  /** Repeat a request on record; null where it is answered with an error, as it was then. */
+  async repeat({ kind, request, failed }) {
+    if (request === null || typeof request !== "object") throw new Error("The episode can't be repeated: a request of it is not on record.");
+    const started = performance.now();
+    const { episode_id: name, ...others } = request;
+    const sent = kind === "reset" && MADE_ID.test(name) ? others : request;
+    try {
+      const answer = await this.session.request(kind, sent);
+      return { type: kind, request: sent, ...answer, tookMs: performance.now() - started, view: null, isLarge: this.session.received > MOST_RENDERED };
+    } catch (error) {
+      if (failed && error instanceof RequestError) return null;
+      throw error;
+    }
   }
 
   /** Number of steps of the episode before the page had it. */
@@ -176,4 +223,11 @@ export class Game {
   forth() {
     this.go((this.cursor ?? this.turns.length - 1) + 1);
   }
+}
+
+/** Whether a request was answered as it is on record; of answers whose record lacks fields, nothing is known. */
+function isRepeated({ answer, failed, left_out: lacking }, turn) {
+  if (failed || turn === null) return failed && turn === null;
+  const compared = ({ observation, reward = null, done = false }) => JSON.stringify([observation, reward, done]);
+  return lacking.length > 0 || compared(answer) === compared(turn);
 }

@@ -3,11 +3,14 @@ import { html } from "./html.js";
 
 const LONGEST_TEXT = 100_000;
 const MOST_VALUES = 20_000;
+const MOST_IN_LINE = 120;
 const TOKEN = /("(?:\\.|[^"\\])*")(\s*:)?|\b(true|false|null)\b|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
 
-export function Json({ value, label }) {
+/** JSON of a value; `inLine` writes what is short in one line. */
+export function Json({ value, label, inLine = false }) {
   const { text, isWhole } = written(value);
-  return html`<pre class="json" tabindex="0" role="group" aria-label=${label}>${coloured(compact(text))}${isWhole ? "" : "\n… and more"}</pre>`;
+  const line = inLine && text.length < MOST_IN_LINE ? text.replace(/\n\s*/g, " ") : text;
+  return html`<pre class="json" tabindex="0" role="group" aria-label=${label}>${coloured(compact(line))}${isWhole ? "" : "\n… and more"}</pre>`;
 }
 
 /** Whether the JSON of a value is as short as that; no more of it is looked at. */

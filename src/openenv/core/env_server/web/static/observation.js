@@ -106,7 +106,8 @@ function Value({ name, value, shape }) {
   }
 }
 
-function Text({ text, name }) {
+/** A text with the colours of a terminal; of a long one, the beginning. */
+export function Text({ text, name }) {
   const more = text.length - LONGEST_TEXT;
   return html`<pre class="text" tabindex="0" role="group" aria-label=${name}>${ansi(more > 0 ? text.slice(0, LONGEST_TEXT) : text)}</pre>
     ${more > 0 && html`<p class="note">… ${more.toLocaleString()} more characters</p>`}`;

@@ -26,7 +26,10 @@ const HELP = [
   ["?", "this list"],
 ];
 
-/** @param fork What the server answered to a fork, to go on from; null to begin with a reset. */
+/**
+ * @param fork What the server answered to a fork, to go on from; null to begin with a reset, or from the step of an
+ *   episode on record that the address names.
+ */
 export function Play({ config, fork, onLoadError }) {
   const [, changed] = useReducer((count) => count + 1, 0);
   const held = useRef(null);
@@ -35,7 +38,9 @@ export function Play({ config, fork, onLoadError }) {
   const [chosen, setChosen] = useState(0);
   const help = useRef(null);
   useEffect(() => {
-    game.load().then(() => fork && game.goOn(fork)).catch(onLoadError);
+    const { episode, step } = Object.fromEntries(new URLSearchParams(location.search));
+    const begin = () => (fork ? game.goOn(fork) : config.traces && episode && game.replay(episode, Number.parseInt(step, 10) || 0));
+    game.load().then(begin).catch(onLoadError);
     return () => game.session.close();
   }, []);
   useEffect(() => {
@@ -106,7 +111,7 @@ function Controls({ game, chosen, onChoose }) {
     if (over && document.activeElement === document.body) document.querySelector("[data-testid=reset]").focus();
   }, [over]);
   return html`<section class="panel controls" aria-label="Controls">
-    <div class="block"><div class="heading"><h2>Episode</h2>${game.turns.length > 0 && html`<span class="status" data-status=${game.status}>${STATUS[game.status]}</span>`}</div><${ResetForm} game=${game} /></div>
+    <div class="block"><div class="heading"><h2>Episode</h2>${game.turns.length > 0 && html`<span class="status" data-status=${game.status}>${STATUS[game.status]}</span>`}</div><${Origin} game=${game} /><${ResetForm} game=${game} /></div>
     <${Task} game=${game} />
     <div class="block"><h2>Action</h2>
       <${Waiting} key=${game.since} game=${game} />
@@ -117,6 +122,14 @@ function Controls({ game, chosen, onChoose }) {
       <${ActionForm} game=${game} chosen=${chosen} onChoose=${onChoose} isOffered=${offered.length > 0} />
     </div>
   </section>`;
+}
+
+/** The episode on record from which a person goes on, and whether it went the same way. */
+function Origin({ game: { origin, busy } }) {
+  if (origin === null) return null;
+  const { episode, step, differing } = origin;
+  return html`<p class="note" data-testid="origin">${busy === "replay" ? "Repeating" : "You go on from"} ${step === 0 ? "the reset" : `step ${step}`} of <a href=${`traces?episode=${encodeURIComponent(episode)}#step-${step}`}>${episode}</a>.
+    ${differing !== null && ` ${differing === 0 ? "The reset" : `Step ${differing}`} was answered otherwise than on record, so what is here may have taken another way.`}</p>`;
 }
 
 /** What the first observation said and the one that is shown does not: the task, most of all of an environment with tools. */

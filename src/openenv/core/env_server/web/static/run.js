@@ -6,7 +6,7 @@ import { Json } from "./json.js";
 import { words } from "./observation.js";
 import { followRun } from "./progress.js";
 import { boundsOf, Linked, Pair, Strip, taskNamed } from "./rollout.js";
-import { number, tone, when } from "./turns.js";
+import { intervalOf, number, tone, when } from "./turns.js";
 
 // An episode is on record a moment after its step is done.
 const RECORDED_MS = 1000;
@@ -100,7 +100,7 @@ function Curves({ rows, scores, ...cursor }) {
 function Scores({ scores }) {
   return html`<section class="chart scores-of" aria-label="Mean rewards"><h3>Mean reward on the same tasks</h3>
     <table><thead class="hidden"><tr><th scope="col">Player</th><th scope="col">Mean reward</th></tr></thead>
-    <tbody>${Object.entries(scores).map(([name, score]) => html`<tr><th scope="row">${name}</th><td class="figure ${tone(score.mean_reward)}" title=${`${score.episodes} episodes`}>${number(score.mean_reward)}</td></tr>`)}</tbody></table>
+    <tbody>${Object.entries(scores).map(([name, score]) => html`<tr><th scope="row">${name}</th><td class="figure ${tone(score.mean_reward)}" title=${`${score.episodes} episodes`}>${number(score.mean_reward)} <span class="of">${intervalOf(score)}</span></td></tr>`)}</tbody></table>
     ${Object.keys(scores).length === 0 && html`<p class="note">None yet.</p>`}</section>`;
 }
 

@@ -2,6 +2,7 @@
 import { request } from "./api.js";
 import { useEffect, useState } from "./html.js";
 import { isShort } from "./json.js";
+import { SAVED } from "./saved.js";
 
 const LARGEST = 1_000_000;
 const views = new WeakMap(); // by the answer that has the observation
@@ -18,6 +19,7 @@ export function offerViews(isOffered) {
  * One is fetched at a time: of a session that is followed, those of steps that are past are left out.
  */
 export function useView(environment, answer) {
+  if (SAVED !== null) return answer.view ?? null;
   const [latest] = useState(() => ({ wanted: null, isBusy: false, shown: null }));
   const [, setCount] = useState(0);
   useEffect(() => {

@@ -1,7 +1,7 @@
 // The filter of the list and the grid, and the choice between these two.
 import { getJson } from "../api.js";
 import { html, useEffect, useState } from "../html.js";
-import { addressOf, isReadable, LINKED, TYPED } from "./address.js";
+import { addressOf, FLAGS, isReadable, LINKED, TYPED } from "./address.js";
 
 const ENDINGS = ["done", "truncated", "running", "closed", "reset", "idle", "shutdown", "interrupted"];
 // Seconds, so that a list to a second has all of it.
@@ -9,12 +9,20 @@ const WITHIN_SECOND = 0.999;
 // Whether episodes are listed that a training evaluated by, by the value in the query.
 const EVALUATIONS = { true: "only", false: "none" };
 
+const FLAG_LABELS = Object.fromEntries(Object.entries(FLAGS).map(([name, { label }]) => [name, label]));
+
 export function Filters({ place, go }) {
   const [environments, setEnvironments] = useState([]);
   const [models, setModels] = useState([]);
+  const [tokens, setTokens] = useState([]);
+  const [labels, setLabels] = useState([]);
+  const [components, setComponents] = useState([]);
   useEffect(() => {
     getJson("web/traces/environments").then(setEnvironments, () => {}); // the list says what is wrong
     getJson("web/traces/models").then(setModels, () => {});
+    getJson("web/traces/token-names").then(setTokens, () => {});
+    getJson("web/traces/labels").then(setLabels, () => {});
+    getJson("web/traces/components").then(setComponents, () => {});
   }, []);
   const { filter } = place;
   const put = (name, value) => go({ filter: { ...filter, [name]: value } }, true);
@@ -24,7 +32,11 @@ export function Filters({ place, go }) {
     <div class="input wide"><label for="text">Search</label><input id="text" type="search" placeholder="text of requests, answers and messages" value=${filter.text ?? ""} onInput=${set("text")} /></div>
     <div class="input"><label for="environment">Environment</label><${Options} id="environment" names=${withChosen(environments, filter.environment)} value=${filter.environment} onChange=${set("environment")} /></div>
     <div class="input"><label for="model">Model or player</label><${Options} id="model" names=${withChosen(models, filter.model)} value=${filter.model} onChange=${set("model")} /></div>
+    ${(labels.length > 0 || filter.label) && html`<div class="input"><label for="label">Label</label><${Options} id="label" names=${withChosen(labels, filter.label)} value=${filter.label} onChange=${set("label")} /></div>`}
+    ${(tokens.length > 0 || filter.token_name) && html`<div class="input"><label for="token_name">Token</label><${Options} id="token_name" names=${withChosen(tokens, filter.token_name)} value=${filter.token_name} onChange=${set("token_name")} /></div>`}
     <div class="input"><label for="ending">Ending</label><${Options} id="ending" names=${ENDINGS} value=${filter.ending} onChange=${set("ending")} /></div>
+    <div class="input"><label for="flag">Flag</label><${Options} id="flag" names=${Object.keys(FLAGS)} texts=${FLAG_LABELS} value=${filter.flag} onChange=${set("flag")} /></div>
+    ${(components.length > 0 || filter.component) && html`<div class="input"><label for="component">Component</label><${Options} id="component" names=${withChosen(components, filter.component)} value=${filter.component} onChange=${set("component")} /></div>`}
     <${Bound} name="min_reward" label="Reward from" filter=${filter} set=${set} />
     <${Bound} name="max_reward" label="Reward to" filter=${filter} set=${set} />
     <div class="input"><label for="seed">Seed</label><input id="seed" inputmode="numeric" value=${filter.seed ?? ""} onInput=${set("seed")} /></div>

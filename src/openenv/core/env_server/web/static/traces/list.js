@@ -3,13 +3,12 @@ import { getPatiently } from "../api.js";
 import { html, useEffect, useRef, useState } from "../html.js";
 import { number, taskOf, tone, when } from "../turns.js";
 import { Windowed } from "../windowed.js";
-import { addressOf, MOST_BESIDE, ORDERS, queryOf } from "./address.js";
+import { addressOf, FLAGS, MOST_BESIDE, ORDERS, queryOf } from "./address.js";
 import { Filters, Views } from "./filters.js";
+import { LabelChip } from "./label.js";
 import { Save } from "./save.js";
 
 const PAGE = 100;
-// Endings of episodes that may lack a reward for being unfinished or damaged.
-const WITHOUT_REWARD = ["running", "unreadable"];
 const TYPING_MS = 150;
 
 export function List({ place, go, onLoadError, onProblem }) {
@@ -26,7 +25,7 @@ export function List({ place, go, onLoadError, onProblem }) {
         <span class="downloads">${["messages", "json"].map((to) => html`<${Save} path=${`web/traces/export/${to}?${queryOf(place.filter)}`} name=${`episodes.${to}.jsonl`} disabled=${!found?.episodes.length}>Save all as ${to === "json" ? "JSON" : to}</${Save}>`)}</span>
         <button type="button" class="secondary" disabled=${picked.length < 2} onClick=${() => go({ ids: picked })}>${picked.length ? `Compare ${picked.join(", ")}` : `Compare 2 to ${MOST_BESIDE}`}</button></header>
       ${found !== null && html`
-        <div class="row-head" aria-hidden="true"><span></span><span>Episode</span><span>Environment</span><span>Task</span><span>Began</span><span>Steps</span><span>Reward</span><span>Ending</span><span>Flags</span></div>
+        <div class="row-head" aria-hidden="true"><span></span><span>Episode</span><span>Environment</span><span>Task</span><span>Began</span><span>Steps</span><span>${place.filter.component || "Reward"}</span><span>Ending</span><span>Flags</span></div>
         <${Windowed} count=${found.episodes.length} onEnd=${more} label="Episodes" row=${(at) => html`<${EpisodeRow} key=${found.episodes[at].id} episode=${found.episodes[at]} picked=${picked} toggle=${toggle} place=${place} go=${go} />`} />`}
     </section>
   </main>`;
@@ -68,6 +67,7 @@ function useEpisodes({ filter, order }, onLoadError, onProblem) {
 }
 
 function EpisodeRow({ episode, picked, toggle, place, go }) {
+  const reward = episode.component ?? episode.reward;
   const open = (event) => {
     event.preventDefault();
     go({ ids: [episode.id] });
@@ -76,15 +76,12 @@ function EpisodeRow({ episode, picked, toggle, place, go }) {
     <input type="checkbox" aria-label=${`Compare ${episode.id}`} checked=${picked.includes(episode.id)} onChange=${() => toggle(episode.id)} />
     <a href=${addressOf({ ...place, ids: [episode.id] })} onClick=${open}>${episode.id}</a>
     <span>${episode.environment}</span><span class="clip">${taskOf(episode)}</span><span>${episode.started_at > 0 ? when(episode.started_at) : ""}</span>
-    <span class="figure">${episode.steps}</span><span class="figure ${tone(episode.reward)}">${episode.reward === null ? "" : number(episode.reward)}</span>
-    <span>${episode.ending}</span><span class="clip">${flagsOf(episode).map(({ text, title, bad }) => html`<span class=${bad ? "chip bad" : "chip"} title=${title}>${text}</span>`)}</span></li>`;
+    <span class="figure">${episode.steps}</span><span class="figure ${tone(reward)}">${reward === null ? "" : number(reward)}</span>
+    <span>${episode.ending}</span><span class="clip"><${LabelChip} ...${episode} />${flagsOf(episode).map(({ text, title, bad }) => html`<span class=${bad ? "chip bad" : "chip"} title=${title}>${text}</span>`)}</span></li>`;
 }
 
-/** What stands out about an episode, and how it does. */
-function flagsOf({ ending, error, reward }) {
-  return [
-    ending === "truncated" && { text: "cut off", title: "It was cut off before its end, as by a limit of steps." },
-    reward === null && !WITHOUT_REWARD.includes(ending) && { text: "no reward", title: "None of its steps had a reward." },
-    error && { text: error, title: `Its last error: ${error}`, bad: true },
-  ].filter(Boolean);
+/** What stands out about an episode, and the token of its client. */
+function flagsOf({ flags, error, token_name: token }) {
+  const chips = flags.map((flag) => (flag === "error" ? { text: error, title: `Its last error: ${error}`, bad: true } : { text: FLAGS[flag].label, title: FLAGS[flag].title }));
+  return token === null ? chips : [...chips, { text: token, title: `Its client showed the token ${token}.` }];
 }

@@ -2,13 +2,13 @@
 import { request } from "../api.js";
 import { html, useState } from "../html.js";
 
-/** A button that saves what a path of the server answers with as a file of this name. */
+/** A button that saves what a path of the server answers with as a file of this name; `path` may be a function that returns it. */
 export function Save({ path, name, disabled, children }) {
   const [problem, setProblem] = useState(null);
   const click = async () => {
     setProblem(null);
     try {
-      const response = await request(path);
+      const response = await request(typeof path === "function" ? path() : path);
       save(await response.blob(), name);
     } catch (error) {
       setProblem(error.status === undefined ? "the server can't be reached, or its answer broke off." : error.message);

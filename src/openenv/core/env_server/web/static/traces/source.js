@@ -60,15 +60,18 @@ export class Source {
     }
   }
 
-  /** Read an entry with its pictures; undefined where the episode has no such entry. */
-  async want(number) {
+  /** Read entries with their pictures, in this order; undefined where the episode has no such entry. */
+  async want(numbers) {
     this.looked.abort();
-    if (this.whole.has(number)) return;
     this.looked = new AbortController();
-    const [entry] = await getPatiently(`${this.path}/entries?start=${number}&stop=${number + 1}`, this.looked.signal, this.onProblem);
-    this.whole.set(number, entry);
-    if (this.whole.size > WHOLE_KEPT) this.whole.delete(this.whole.keys().next().value);
-    this.onChange();
+    const { signal } = this.looked;
+    for (const number of numbers) {
+      if (this.whole.has(number)) continue;
+      const [entry] = await getPatiently(`${this.path}/entries?start=${number}&stop=${number + 1}`, signal, this.onProblem);
+      this.whole.set(number, entry);
+      if (this.whole.size > WHOLE_KEPT) this.whole.delete(this.whole.keys().next().value);
+      this.onChange();
+    }
   }
 
   close() {

@@ -1,0 +1,159 @@
+"""A folder of recorded episodes, which grows line by line and outlives a kill."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from openenv.core.documents import DocumentError, parse_json, read_json
+from openenv.core.exceptions import ConfigurationError
+from openenv.records.lines import append_object
+
+__all__ = ["Collection"]
+
+
+class Collection:
+    """Recorded episodes.
+
+    ::
+
+        data/
+          settings.json    how they were played
+          episodes.jsonl   a conversation in each line
+          left_out.jsonl   the episodes that are not among them, with the reason
+          traces.db        every request and answer of all of them; see RunTraces
+
+    Each line of ``episodes.jsonl`` has ``messages`` and ``tools`` as TRL's ``SFTTrainer`` takes them, and of the
+    episode its ``index``, ``environment``, ``task``, ``reward``, ``rewards``, ``length``, ``illegal_actions`` and
+    ``done``. Where the environment has a rubric it also has ``reward_components``, the sums of the components' scores,
+    and ``components``, the scores of each step; and ``step_rewards``, the credit of each step, where a trajectory
+    rubric gives it. ``episode_id`` is there where the ids were asked for. Pictures are left out.
+
+    Args:
+        path: The folder.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.settings = path / "settings.json"
+        self._draft = path / "settings.draft"
+        self.episodes = path / "episodes.jsonl"
+        self.left_out = path / "left_out.jsonl"
+        self.traces = path / "traces.db"
+
+    @classmethod
+    def open(cls, path: Path, settings: Mapping[str, Any]) -> "Collection":
+        """Open a folder to add to it, or begin it.
+
+        Args:
+            path: The folder.
+            settings: What the episodes depend on, as JSON values.
+
+        Returns:
+            The collection, without a line that a kill has cut off.
+
+        Raises:
+            ConfigurationError: The folder holds something else, or episodes that were played differently.
+        """
+        collection = cls(path)
+        begun = collection.settings.is_file()
+        collection.check_free()
+        for file in (collection.episodes, collection.left_out):
+            _drop_cut_line(file)
+        # What never had an episode, as after a wrong address, may as well become something else.
+        if begun and collection.indexes():
+            collection._check_same(settings)
+        else:
+            collection._write_settings(settings)
+        return collection
+
+    def add(self, line: Mapping[str, Any]) -> None:
+        """Add the line of an episode, in which the environment did not fail."""
+        append_object(self.episodes, line)
+
+    def leave_out(self, line: Mapping[str, Any], reason: str) -> None:
+        """Note an episode that is not to be among them, with its ``index``, ``task`` and ``reward``."""
+        append_object(self.left_out, {**line, "reason": reason})
+
+    def read(self) -> list[dict[str, Any]]:
+        """Return the lines of the episodes."""
+        return _lines(self.episodes)
+
+    def read_left_out(self) -> list[dict[str, Any]]:
+        """Return the lines of those that are not among them."""
+        return _lines(self.left_out)
+
+    def indexes(self) -> set[int]:
+        """Return the numbers of all episodes that were played."""
+        return {line["index"] for line in (*self.read(), *self.read_left_out())}
+
+    def check_tasks(self, tasks: Mapping[int, Mapping[str, Any]]) -> None:
+        """Refuse to go on with other tasks, as of a file that was changed.
+
+        Args:
+            tasks: What the reset of each episode is passed, as JSON values, by the episode's number.
+
+        Raises:
+            ConfigurationError: An episode of one of these numbers was played with another task.
+        """
+        for line in (*self.read(), *self.read_left_out()):
+            task = tasks.get(line["index"])
+            if task is not None and line["task"] != json.loads(json.dumps(task)):
+                raise ConfigurationError(
+                    f"Episode {line['index']} in {self.path} was played with the task {line['task']!r:.200}, and now "
+                    f"it is {dict(task)!r:.200}. Choose another --output, or the same tasks to go on."
+                )
+
+    def check_free(self) -> None:
+        """Refuse a folder that holds something else.
+
+        Raises:
+            ConfigurationError: It does.
+        """
+        if self.settings.is_file() or not self.path.exists():
+            return
+        if not self.path.is_dir() or any(self._is_other(file) for file in self.path.iterdir()):
+            raise ConfigurationError(f"{self.path} is there already and holds no collection. Choose another --output.")
+
+    def _is_other(self, file: Path) -> bool:
+        """Whether a file is none of those that may be there before the settings; SQLite adds some to the traces."""
+        return file != self._draft and not file.name.startswith(self.traces.name)
+
+    def _write_settings(self, settings: Mapping[str, Any]) -> None:
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._draft.write_text(json.dumps(settings, indent=1), "utf-8")
+        self._draft.replace(self.settings)
+
+    def _check_same(self, settings: Mapping[str, Any]) -> None:
+        before = read_json(self.settings)
+        differing = [name for name in {**before, **settings} if before.get(name) != settings.get(name)]
+        if differing:
+            name = differing[0]
+            raise ConfigurationError(
+                f"The episodes in {self.path} were played with {name} {before.get(name)!r}, not "
+                f"{settings.get(name)!r}. Choose another --output, or the same settings to go on."
+            )
+
+
+def _lines(file: Path) -> list[dict[str, Any]]:
+    # Not splitlines(): text may hold other characters that Python takes for line breaks.
+    lines = file.read_text("utf-8").split("\n")[:-1] if file.is_file() else []
+    return [_object_of(line, f"{file}, line {number}") for number, line in enumerate(lines, 1)]
+
+
+def _object_of(line: str, where: str) -> dict[str, Any]:
+    try:
+        value = parse_json(line)
+    except DocumentError as error:
+        raise ConfigurationError(f"{where}: expected an episode as JSON, but {error}.") from error
+    if not isinstance(value, dict):
+        raise ConfigurationError(f"{where}: expected an episode as an object of JSON, got {value!r:.100}.")
+    return value
+
+
+def _drop_cut_line(file: Path) -> None:
+    """Drop what follows the last line break; the episode is played again."""
+    content = file.read_bytes() if file.is_file() else b""
+    if content and not content.endswith(b"\n"):
+        with file.open("r+b") as lines:
+            lines.truncate(content.rfind(b"\n") + 1)

@@ -1,0 +1,156 @@
+"""Results of an evaluation: estimates with their intervals, each task's attempts, and ``results.json``."""
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from openenv.core.documents import read_json
+from openenv.core.exceptions import ConfigurationError
+
+__all__ = ["Estimate", "Evaluation", "TaskResult", "read_evaluation"]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over tasks.
+
+    Attributes:
+        value: The mean.
+        low: Lower end of its 95% confidence interval; ``None`` where one task alone can't tell.
+        high: Upper end.
+    """
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+    def __str__(self) -> str:
+        if self.low is None or self.high is None:
+            return f"{self.value:.3f}"
+        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """Attempts at one task.
+
+    Attributes:
+        task: What its resets were passed.
+        rewards: The reward of each attempt in which the environment did not fail.
+        successes: Number of those that succeeded.
+        failed: Number of attempts in which the environment failed; they count for nothing.
+        mean_reward: Mean over the attempts that count, as an estimate; ``None`` without any, and in results of earlier
+            versions.
+    """
+
+    task: dict[str, Any]
+    rewards: list[float]
+    successes: int
+    failed: int = 0
+    mean_reward: Estimate | None = None
+
+    @property
+    def mean(self) -> float:
+        """Mean reward of the attempts that count; there has to be one."""
+        return fmean(self.rewards)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How well a player did.
+
+    Attributes:
+        environment: What was played.
+        player: Who played, in words.
+        samples: Attempts at each task.
+        success_reward: The reward with which an attempt is a success; rounding does not count.
+        mean_reward: Mean reward of an episode.
+        pass_at: pass@k, by ``k``; without those for which no task has enough attempts.
+        mean_length: Mean number of actions in an episode.
+        illegal_actions: Mean number of illegal actions in an episode.
+        tasks: What came of each task.
+        first_failure: What the first failure of the environment said; ``None`` where there was none.
+        temperature: Of the model's sampling, 0 where it was greedy; ``None`` for a player without a model.
+        greedy: The same with the most likely tokens, one attempt at each task, for the model of a training run.
+        reward_components: Mean of each component's scores, summed over an episode, by name; without the episodes in
+            which the component was not called.
+    """
+
+    environment: str
+    player: str
+    samples: int
+    success_reward: float
+    mean_reward: Estimate
+    pass_at: dict[int, Estimate]
+    mean_length: float
+    illegal_actions: float
+    tasks: list[TaskResult]
+    first_failure: str | None = None
+    temperature: float | None = None
+    greedy: "Evaluation | None" = None
+    reward_components: dict[str, Estimate] = field(default_factory=dict)
+
+    @property
+    def episodes(self) -> int:
+        """Episodes that count."""
+        return sum(len(task.rewards) for task in self.tasks)
+
+    @property
+    def failed(self) -> int:
+        """Episodes in which the environment failed."""
+        return sum(task.failed for task in self.tasks)
+
+    @property
+    def reward_name(self) -> str:
+        """Name of the mean reward, which says how a model's tokens were sampled."""
+        if self.temperature is None:
+            return "reward"
+        return f"reward, {'sampled' if self.temperature else 'greedy'}"
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return each estimate with its ``name`` and its ``kind``: ``reward``, ``component`` or ``chance``."""
+        rows = [("reward", self.reward_name, self.mean_reward)]
+        if self.greedy is not None:
+            rows.append(("reward", self.greedy.reward_name, self.greedy.mean_reward))
+        rows += [("component", name, estimate) for name, estimate in self.reward_components.items()]
+        rows += [("chance", f"pass@{k}", estimate) for k, estimate in self.pass_at.items()]
+        return [{"kind": kind, "name": name, **asdict(estimate)} for kind, name, estimate in rows]
+
+    def save(self, path: Path) -> None:
+        """Write everything as JSON, whole or not at all."""
+        fields = {**asdict(self), "episodes": self.episodes, "failed": self.failed}
+        draft = path.with_suffix(".draft")
+        draft.write_text(json.dumps(fields, indent=1), "utf-8")
+        draft.replace(path)
+
+
+_EVALUATION = TypeAdapter(Evaluation)
+
+
+def read_evaluation(folder: Path) -> tuple[Evaluation | None, str | None]:
+    """Read the results of an evaluation, of this version or an earlier one.
+
+    Args:
+        folder: The evaluation's folder.
+
+    Returns:
+        The results, ``None`` where there are none yet or they can't be read; and why they can't.
+    """
+    file = folder / "results.json"
+    if not file.is_file():
+        return None, None
+    try:
+        return _EVALUATION.validate_python(read_json(file)), None
+    except ConfigurationError as error:
+        return None, str(error)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        return None, (
+            f"{file}: expected the results of openenv eval, but {where or 'the file'} is not as they have it "
+            f"({first['msg']}). The same openenv eval command with --output {folder} writes them anew."
+        )

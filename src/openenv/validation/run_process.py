@@ -1,0 +1,112 @@
+"""The checks that run an environment, in a process of their own: an author's code may end it, or never return."""
+
+import faulthandler
+import json
+import os
+import re
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NoReturn
+
+from openenv.auto.discovery import find_environment
+from openenv.core.process_end import how_ended
+from openenv.validation.report import CheckResult
+from openenv.validation.run_checks import RUN_CHECKS, each_result
+from openenv.validation.trials import RunLimits
+
+_STANDARD_ERROR = 2
+_END = "null"  # behind the last result
+_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>\S+)')
+_ENDED = "the player, the client or the models end it, with os._exit or by a crash in a library"
+_HANGS = "the player, the client or the models block all of its threads"
+_REMEDY = "Raise an exception where something is wrong, and call what may crash or hang in a process of its own."
+
+
+def run_in_process(target: str | Path, limits: RunLimits) -> list[CheckResult]:
+    """Run the checks of ``run_checks`` in a process of their own. A check in which that ends, or hangs, fails.
+
+    Args:
+        target: The environment's name, folder or file.
+        limits: What a run may take.
+
+    Raises:
+        EnvironmentNotFoundError: There is no such environment.
+    """
+    folder = find_environment(target).folder
+    with TemporaryDirectory(prefix="openenv-validate-") as made:
+        results, crash = Path(made) / "results.jsonl", Path(made) / "crash.txt"
+        results.touch()
+        crash.touch()
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            __name__,
+            str(target),
+            json.dumps(asdict(limits)),
+            str(results),
+            str(crash),
+        ]
+        # What an author's code prints is no part of the report.
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=_STANDARD_ERROR) as process:  # noqa: S603
+            is_hanging = _is_hanging(process, results, limits.check_s)
+        lines = results.read_text(encoding="utf-8").splitlines()
+        where = _where(crash, folder)
+    found = [CheckResult(**json.loads(line)) for line in lines if line != _END]
+    if lines[-1:] == [_END]:
+        return found
+    said = (
+        f"did not end within {limits.check_s:g} s: {_HANGS}"
+        if is_hanging
+        else f"{how_ended(process.returncode)}: {_ENDED}"
+    )
+    check = RUN_CHECKS[len(found)]
+    failed = CheckResult(check.id, "fail", check.measures, [f"its process {said}{where}"], [_REMEDY], 0.0)
+    return [*found, failed]
+
+
+def _is_hanging(process: "subprocess.Popen[bytes]", results: Path, check_s: float) -> bool:
+    """Wait for the end of a process, and kill it where no check ends in time; return whether that was so."""
+    size = -1
+    try:
+        while process.poll() is None and size != results.stat().st_size:
+            size = results.stat().st_size
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(check_s)
+        return process.poll() is None
+    finally:
+        process.kill()  # which does nothing where it has ended
+
+
+def _where(crash: Path, folder: Path) -> str:
+    """Return the line of the environment's folder that ran when the process ended, if that is known."""
+    for frame in _FRAME.finditer(crash.read_text(encoding="utf-8", errors="replace")):
+        if Path(frame["file"]).is_relative_to(folder):
+            return f" ({Path(frame['file']).relative_to(folder)}, line {frame['line']}, in {frame['function']})"
+    return ""
+
+
+def main() -> NoReturn:
+    """Run the checks of the environment that the command line names, and write each result as a line of JSON."""
+    target, limits, results, crash = sys.argv[1:]
+    end = os._exit
+    with Path(crash).open("w", encoding="utf-8") as trace, Path(results).open("w", encoding="utf-8") as lines:
+
+        def exit_with_trace(status: int) -> NoReturn:
+            faulthandler.dump_traceback(trace)
+            end(status)
+
+        faulthandler.enable(trace)
+        os._exit = exit_with_trace
+        for result in each_result(find_environment(target), RunLimits(**json.loads(limits))):
+            print(json.dumps(asdict(result)), file=lines, flush=True)
+        print(_END, file=lines, flush=True)
+    end(0)  # whatever threads the author's code has left
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""Answers of a viewer's routes that a file has instead of a server, as far as they fit."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Self
+from urllib.parse import urlencode
+
+import httpx
+from starlette.applications import Starlette
+
+from openenv.core.exceptions import ConfigurationError
+from openenv.viewer.answers import json_of
+
+# Bytes of an observation that an environment's own view is made of, as on the page.
+_MOST_VIEWED = 1_000_000
+# Observations of an environment without a view after which none is expected.
+_MOST_TRIED = 20
+
+
+class Answers:
+    """Answers that are read from an application and kept as JSON, until a limit is reached.
+
+    Args:
+        app: The application, without its guard.
+        max_bytes: Most bytes of what is kept.
+
+    Attributes:
+        kept: The answers by ``key_of``.
+        left_out: Number of what did not fit, or could not be read, by what it is.
+    """
+
+    def __init__(self, app: Starlette, max_bytes: int) -> None:
+        transport = httpx.ASGITransport(app, client=("127.0.0.1", 0))
+        self._client = httpx.AsyncClient(transport=transport, base_url="http://viewer.invalid")
+        self._room = max_bytes
+        self._without_view: Counter[str] = Counter()
+        self.kept: dict[str, bytes] = {}
+        self.left_out: Counter[str] = Counter()
+
+    async def __aenter__(self) -> Self:
+        """Return the answers."""
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        """Close the client."""
+        await self._client.aclose()
+
+    @property
+    def has_room(self) -> bool:
+        """Room for more; false once the limit is reached."""
+        return self._room > 0
+
+    async def read(self, path: str, **query: Any) -> Any:
+        """Return the answer to a path; ``None`` where it is no success."""
+        answer = await self._get(path, query)
+        return answer.json() if answer.is_success else None
+
+    async def require(self, path: str, **query: Any) -> Any:
+        """Return the answer to a path, without which there is nothing to show.
+
+        Raises:
+            ConfigurationError: It is no success.
+        """
+        answer = await self._get(path, query)
+        if not answer.is_success:
+            raise ConfigurationError(answer.json()["detail"])
+        return answer.json()
+
+    async def view(self, environment: str, answer: Mapping[str, Any]) -> Any:
+        """Return what an environment shows of an entry's answer; ``None`` without an observation or a view of it."""
+        observation = answer.get("observation")
+        if not isinstance(observation, Mapping) or not observation:
+            return None
+        shown = {**observation, "reward": answer.get("reward"), "done": bool(answer.get("done"))}
+        if len(json_of(shown)) > _MOST_VIEWED or self._without_view[environment] >= _MOST_TRIED:
+            return None
+        viewed = await self._client.post("/web/view", json={"environment": environment, "observation": shown})
+        found = viewed.json() if viewed.is_success else {"html": None}
+        self._without_view[environment] += found.get("html", "") is None
+        return found
+
+    def keep(self, what: str, contents: Mapping[str, Any], spare: int = 0) -> bool:
+        """Keep answers if all of them fit.
+
+        Args:
+            what: What they are, in the plural, for the list of what was left out.
+            contents: The answers by their keys, see ``key_of``.
+            spare: Bytes to reserve beside them.
+        """
+        written = {key: json_of(content) for key, content in contents.items()}
+        fits = self.reserve(spare + sum(len(key) + len(content) for key, content in written.items()))
+        if fits:
+            self.kept |= written
+        self.left_out[what] += not fits
+        return fits
+
+    def put(self, key: str, content: Any) -> None:
+        """Keep an answer that is small, or for which room was reserved."""
+        self.kept[key] = json_of(content)
+
+    def reserve(self, size: int) -> bool:
+        """Reserve room for so many bytes; return whether there is as much."""
+        fits = size <= self._room
+        self._room -= size * fits
+        return fits
+
+    async def add(self, what: str, path: str, **query: Any) -> Any:
+        """Read and keep an answer; return ``None`` where it can't be read or does not fit."""
+        answer = await self._get(path, query)
+        found = answer.json()
+        return found if answer.is_success and self.keep(what, {key_of(path, **query): found}) else None
+
+    async def _get(self, path: str, query: Mapping[str, Any]) -> httpx.Response:
+        return await self._client.get(f"/{path}", params={name: _text(value) for name, value in query.items()})
+
+
+def key_of(path: str, **query: Any) -> str:
+    """Return what an answer is kept by.
+
+    Args:
+        path: Path of the route; with ``?*`` behind it, the answer is that to every other query.
+        **query: What the path's query names, besides a range.
+    """
+    return f"{path}?{urlencode(sorted((name, _text(value)) for name, value in query.items()))}" if query else path
+
+
+def _text(value: Any) -> str:
+    """Return a value of a query as the page writes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
