@@ -7,8 +7,10 @@ from typing import Annotated, Any, Literal
 import typer
 
 from openenv.auto.discovery import find_environment
+from openenv.auto.target import PACKAGED
 from openenv.cli.options import environment_argument
 from openenv.cli.setting_options import options_of, with_settings
+from openenv.cli.targets import read_target
 from openenv.core.providers.base import token_for
 from openenv.core.providers.kubernetes.manifests import name_from
 from openenv.core.providers.resources import Resources

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from openenv._extras import install_command
-from openenv.cli.options import environment_argument
+from openenv.cli.options import PLAYED_TEXT, environment_argument
 from openenv.cli.setting_options import options_of, with_settings
 from openenv.cli.targets import played_environment, read_target
 from openenv.core.exceptions import ConfigurationError
