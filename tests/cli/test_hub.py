@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.support.services.hub_server import HubServer
 
-from openenv.auto.making import located
+from openenv.auto.discovery import located
 from openenv.auto.target import Target
 from openenv.core.exceptions import EnvironmentNotFoundError, HubError
 

@@ -38,6 +38,9 @@ RESULTS = (
 LIST_OF_TRACES = (
     "traces/environments",
     "traces/models",
+    "traces/components",
+    "traces/labels",
+    "traces/token-names",
     "traces/count",
     "traces/count?min_reward=0.5",
     "traces/grid?by=model",
@@ -156,12 +159,12 @@ def report_page(folder: Path) -> dict[str, list[str]]:
 def unseen_routes(queries: Iterable[str], app: Starlette) -> list[str]:
     """Return the routes below ``/web/traces``, ``run``, ``results`` and ``compare`` that no query asks."""
     paths = [f"/web/{query.partition('?')[0]}" for query in queries]
-    routes = [route for route in app.routes if isinstance(route, Route) and _is_answer(route.path)]
+    routes = [route for route in app.routes if isinstance(route, Route) and _is_answer(route)]
     return [route.path for route in routes if not any(route.path_regex.match(path) for path in paths)]
 
 
-def _is_answer(path: str) -> bool:
-    return path.startswith(("/web/traces/", "/web/run/", "/web/results/", "/web/compare/"))
+def _is_answer(route: Route) -> bool:
+    return "GET" in (route.methods or ()) and route.path.startswith(("/web/traces/", "/web/run/", "/web/results/", "/web/compare/"))
 
 
 def _report(folder: Path) -> None:

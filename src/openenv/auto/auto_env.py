@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
-from openenv.auto.discovery import find_environment, list_environments
+from openenv.auto.discovery import checked, find_environment, list_environments
 from openenv.auto.installing import install_space
-from openenv.auto.making import checked, make
+from openenv.auto.making import make
 from openenv.auto.names import environment_key
 from openenv.auto.package import EnvironmentPackage
 from openenv.auto.target import MADE, Target, TargetKind

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.metadata import Distribution, entry_points
 from importlib.util import find_spec
 from pathlib import Path
@@ -193,6 +194,40 @@ def find_environment(name_or_path: str | Path | Target) -> EnvironmentPackage:
     if not (folder / MANIFEST_FILE).is_file():
         raise EnvironmentNotFoundError(_missing_folder(folder))
     return EnvironmentPackage.from_folder(folder)
+
+
+def located(target: Target, *, trusted: bool = False) -> Target:
+    """Return a target on this machine: for a Space the folder that it is downloaded to, else the target itself.
+
+    Args:
+        target: What was given.
+        trusted: Whether a Space's code may run here; see ``downloaded_space``.
+
+    Raises:
+        EnvironmentNotFoundError: A Space's code may not run here.
+        HubError: There is no such Space, or the Hub can't be reached.
+    """
+    return Target.of(downloaded_space(target.text, trusted=trusted)) if target.kind is TargetKind.SPACE else target
+
+
+def checked(target: Target, *, imports: bool = True) -> str:
+    """Return what the server's process finds an environment by, if it is there. A folder is not imported.
+
+    Args:
+        target: A target that a process of this machine serves.
+        imports: Whether a file is imported, to see that it has an environment.
+
+    Raises:
+        EnvironmentNotFoundError: There is no such environment.
+        ConfigurationError: The environment is not as it must be.
+    """
+    if target.kind is TargetKind.ADAPTED:
+        import_module("openenv.adapters.targets").find_adapted(target)
+        return target.text
+    package = find_environment(target)
+    if imports:
+        package.check()
+    return package.target
 
 
 def short_name(target: Any) -> str:

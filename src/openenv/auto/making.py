@@ -6,9 +6,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openenv.auto.discovery import find_environment
+from openenv.auto.discovery import checked, find_environment, located
 from openenv.auto.in_process import InProcessProvider
-from openenv.auto.installing import downloaded_space
 from openenv.auto.package import EnvironmentPackage, made_client_class
 from openenv.auto.serving import app_for
 from openenv.auto.target import MADE, Target, TargetKind
@@ -116,20 +115,6 @@ def make(
     return client
 
 
-def located(target: Target, *, trusted: bool = False) -> Target:
-    """Return a target on this machine: for a Space the folder that it is downloaded to, else the target itself.
-
-    Args:
-        target: What was given.
-        trusted: Whether a Space's code may run here; see ``downloaded_space``.
-
-    Raises:
-        EnvironmentNotFoundError: A Space's code may not run here.
-        HubError: There is no such Space, or the Hub can't be reached.
-    """
-    return Target.of(downloaded_space(target.text, trusted=trusted)) if target.kind is TargetKind.SPACE else target
-
-
 def server_of(
     target: Target, *, max_sessions: int | None = None, env_vars: Mapping[str, str] | None = None, venv: bool = False
 ) -> Provider:
@@ -153,26 +138,6 @@ def server_of(
         return LocalProcessProvider(served, max_sessions=max_sessions, env_vars=env_vars, venv=venv)
     sessions = {} if max_sessions is None else {SETTINGS["max_sessions"].variable: str(max_sessions)}
     return providers.LocalDockerProvider(target.text, env_vars={**sessions, **(env_vars or {})})
-
-
-def checked(target: Target, *, imports: bool = True) -> str:
-    """Return what the server's process finds an environment by, if it is there. A folder is not imported.
-
-    Args:
-        target: A target that a process of this machine serves.
-        imports: Whether a file is imported, to see that it has an environment.
-
-    Raises:
-        EnvironmentNotFoundError: There is no such environment.
-        ConfigurationError: The environment is not as it must be.
-    """
-    if target.kind is TargetKind.ADAPTED:
-        import_module("openenv.adapters.targets").find_adapted(target)
-        return target.text
-    package = find_environment(target)
-    if imports:
-        package.check()
-    return package.target
 
 
 def in_process_provider(

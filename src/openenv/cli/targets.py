@@ -2,14 +2,13 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 
 from openenv.adapters.targets import AdaptedEnvironment
-from openenv.auto.making import checked, located
+from openenv.auto.discovery import checked, located
 from openenv.auto.target import PLAYED, Target, TargetKind
 from openenv.cli.groups import RefusedTargetError
-from openenv.core.client.client import authorized_headers
-from openenv.core.client.server_api import fetch_schemas
 from openenv.core.exceptions import OpenEnvError, ServerError
 
 
@@ -34,7 +33,10 @@ def read_target(
     with refusing_targets():
         target = located(Target.of(text).required(kinds, f"`openenv {command}`"), trusted=trusted)
         if target.kind is TargetKind.ADDRESS:
-            fetch_schemas(target.text, authorized_headers(None, None))
+            # The client, which a command that serves does without.
+            client = import_module("openenv.core.client.client")
+            fetch_schemas = import_module("openenv.core.client.server_api").fetch_schemas
+            fetch_schemas(target.text, client.authorized_headers(None, None))
         elif target.kind is not TargetKind.IMAGE:
             checked(target, imports=imports)
     return target

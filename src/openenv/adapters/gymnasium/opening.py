@@ -5,7 +5,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from openenv.auto.making import in_process_provider, located, server_of
+from openenv.auto.discovery import located
+from openenv.auto.making import in_process_provider, server_of
 from openenv.auto.target import MADE, Target, TargetKind
 from openenv.core.env_client import EnvClient
 from openenv.core.generic_client import GenericEnvClient

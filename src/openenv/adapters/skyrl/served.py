@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from skyrl_gym.envs.base_text_env import BaseTextEnv, BaseTextEnvStepOutput, ConversationType
 
 from openenv.adapters.text import ActionText, observation_text
-from openenv.auto.making import located, server_of
+from openenv.auto.discovery import located
+from openenv.auto.making import server_of
 from openenv.auto.target import PLAYED, Target, TargetKind
 from openenv.core.client.client import authorized_headers
 from openenv.core.client.server_api import fetch_schemas

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NoReturn
 import typer
 
 from openenv.adapters.targets import AdaptedEnvironment, find_target
-from openenv.auto.making import located
+from openenv.auto.discovery import located
 from openenv.auto.package import EnvironmentPackage
 from openenv.auto.target import SERVED as SERVED_KINDS
 from openenv.auto.target import Target

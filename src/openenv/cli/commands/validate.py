@@ -9,8 +9,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from openenv.auto.discovery import find_environment
-from openenv.auto.making import located, server_of
+from openenv.auto.discovery import find_environment, located
+from openenv.auto.making import server_of
 from openenv.auto.target import PLAYED, Target, TargetKind
 from openenv.cli.groups import RefusedTargetError
 from openenv.cli.options import AsJson

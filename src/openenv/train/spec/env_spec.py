@@ -11,8 +11,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Never, Self
 
 from openenv.adapters.text import hidden_text_warning
-from openenv.auto.discovery import find_environment, short_name
-from openenv.auto.making import located, make
+from openenv.auto.discovery import find_environment, located, short_name
+from openenv.auto.making import make
 from openenv.auto.target import MADE, Target, TargetKind
 from openenv.core.client.tools import task_columns
 from openenv.core.client_types import StepResult
