@@ -41,5 +41,5 @@ def test_what_a_replica_needs() -> None:
 
 def test_an_environment_that_is_not_there_is_told_before_ray_starts(openenv_here: Any) -> None:
     refused = openenv_here("serve", "no_such_environment", "--fleet", "ray")
-    assert refused.returncode == 1
+    assert refused.returncode == 2
     assert "no_such_environment" in refused.stderr

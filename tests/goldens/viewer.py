@@ -164,7 +164,9 @@ def unseen_routes(queries: Iterable[str], app: Starlette) -> list[str]:
 
 
 def _is_answer(route: Route) -> bool:
-    return "GET" in (route.methods or ()) and route.path.startswith(("/web/traces/", "/web/run/", "/web/results/", "/web/compare/"))
+    return "GET" in (route.methods or ()) and route.path.startswith(
+        ("/web/traces/", "/web/run/", "/web/results/", "/web/compare/")
+    )
 
 
 def _report(folder: Path) -> None:

@@ -74,6 +74,7 @@ def test_the_digest_changes_with_every_file_and_with_nothing_else(tmp_path: Path
 
 
 def test_a_folder_without_a_manifest_is_no_environment(tmp_path: Path) -> None:
-    for folder in (tmp_path, tmp_path / "nothing"):
-        with pytest.raises(EnvironmentNotFoundError, match=r"holds no openenv\.yaml"):
-            read_source(folder)
+    with pytest.raises(EnvironmentNotFoundError, match=r"holds no openenv\.yaml"):
+        read_source(tmp_path)
+    with pytest.raises(EnvironmentNotFoundError, match=r"There is no folder .*nothing"):
+        read_source(tmp_path / "nothing")

@@ -104,7 +104,7 @@ def test_named_tokens_are_a_secret_that_servers_have_as_a_folder(openenv_here: A
     [
         (("k8s", "catch"), 2, "--image"),
         (("nomad", "catch", "--image", "x"), 2, "nomad"),
-        (("k8s", "no-such-game", "--image", "x"), 1, "no-such-game"),
+        (("k8s", "no-such-game", "--image", "x"), 2, "no-such-game"),
         (("k8s", "catch", "--image", "x", "--env-var", "LEVEL"), 2, "NAME=VALUE"),
         (("k8s", "catch", "--image", "x", "--autoscale", "keda"), 1, "number of sessions"),
         (("k8s", "catch", "--image", "x", "--memory", "much"), 1, "'much'"),

@@ -76,7 +76,9 @@ def test_no_environment_ends_with_2(openenv_here: Any, target: str) -> None:
 
 
 def test_a_report_that_cannot_be_written_is_told(openenv_here: Any, tmp_path: Path) -> None:
-    ended = openenv_here("validate", scaffold(tmp_path, "my_env"), "--output", tmp_path / "no" / "report.json")
+    ended = openenv_here(
+        "validate", scaffold(tmp_path, "my_env"), "--no-run", "--output", tmp_path / "no" / "report.json"
+    )
     assert ended.returncode == 1
     assert ended.stderr.startswith("Error: [Errno 2]")
 

@@ -92,6 +92,8 @@ def validate(
         raise ConfigurationError(
             f"Cannot combine a local path argument with --url: got {target} and {url}; leave one out."
         )
+    if url is not None and local:
+        raise ConfigurationError(f"--local checks a folder, and {url} is a server's address; leave one out.")
     limits = RunLimits(timeout_s or RunLimits.answer_s) if run and level != "static" else None
     try:
         if url is not None:

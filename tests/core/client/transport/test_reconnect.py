@@ -90,6 +90,7 @@ async def one(client: GenericEnvClient) -> Any:
 
 class TestCuts:
     @settings(max_examples=25)
+    @pytest.mark.level("process")  # each cut costs a connection
     @given(st.lists(st.tuples(st.sampled_from(WAYS), st.integers(0, 4000)), min_size=1, max_size=4))
     @example([(Way.TO_SERVER, 1), (Way.TO_SERVER, 1), (Way.TO_CLIENT, 1)])
     @example([(Way.TO_CLIENT, 2500), (Way.TO_CLIENT, 300), (Way.TO_CLIENT, 300)])

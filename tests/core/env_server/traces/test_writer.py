@@ -259,7 +259,7 @@ def test_another_version_is_refused_with_both_versions(serve: Serve, file: Path)
     server.stop()
     with connected(file) as connection:
         connection.execute("PRAGMA user_version = 99")
-    with pytest.raises(ConfigurationError, match="version 3 or an earlier one, got 99"):
+    with pytest.raises(ConfigurationError, match="version 4 or an earlier one, got 99"):
         traces.open(file)
 
 
@@ -400,6 +400,7 @@ def size_on_disk(file: Path) -> int:
     return sum(part.stat().st_size for part in file.parent.glob(f"{file.name}*"))
 
 
+@pytest.mark.level("process")  # megabytes are written
 def test_a_file_stays_within_a_tenth_of_its_largest_size_with_its_log(serve: Serve, file: Path) -> None:
     server = serve(NoisyEnvironment, traces=file, traces_max_size_mb=8)
     largest = 0
