@@ -7,7 +7,6 @@ from tests.support.environments.common import Add, CounterEnvironment, Total
 from tests.support.servers import RunningServer
 from tests.support.web_pages import PlayPage
 
-from openenv.auto.discovery import find_environment
 from openenv.core.env_server.app import create_fastapi_app
 
 # Of the spans of a text, those whose contrast is below 4.5 (WCAG 2.2, 1.4.3).
@@ -62,20 +61,4 @@ def test_every_colour_can_be_read_on_every_other(browser: Any, scheme: str) -> N
         spans = visit.page.locator("pre.terminal span")
         backgrounds = spans.evaluate_all("all => all.map(one => one.style.backgroundColor)")
         assert {"rgb(95, 175, 95)", "rgb(88, 88, 88)"} <= set(backgrounds)  # 71 and 240 of the palette
-        visit.close()
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["blackjack"])
-def test_the_boards_of_the_catalog_can_be_read(browser: Any, name: str, scheme: str) -> None:
-    package = find_environment(name)
-    player = package.make_player(3)
-    assert player is not None
-    with RunningServer(package.app()) as server:
-        visit = PlayPage(browser, server, color_scheme=scheme)
-        visit.reset(seed=3)
-        action = player(package.observation_class().model_validate(visit.observation))
-        visit.step(action.model_dump(mode="json", exclude_unset=True))
-        visit.page.wait_for_selector("pre.terminal span")
-        assert visit.page.evaluate(_UNREADABLE, "pre.terminal") == []
         visit.close()

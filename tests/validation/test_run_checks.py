@@ -14,6 +14,8 @@ from openenv.validation.trials import RunLimits
 
 # A step that never returns costs so much; a machine with a load of 10 answers in less.
 HANGING = RunLimits(answer_s=3.0)
+# A machine under load plays 2,000 steps in it.
+UNHURRIED = RunLimits(play_s=600.0)
 
 
 def results(folder: Path, limits: RunLimits | None = None) -> dict[str, CheckResult]:
@@ -25,7 +27,7 @@ def results(folder: Path, limits: RunLimits | None = None) -> dict[str, CheckRes
 
 @pytest.mark.parametrize("broken", WHEN_RUN, ids=lambda broken: broken.name)
 def test_each_fault_is_found(tmp_path: Path, broken: Broken) -> None:
-    limits = HANGING if "never returns" in broken.name else None
+    limits = HANGING if "never returns" in broken.name else UNHURRIED
     found = results(broken.write(tmp_path), limits)[broken.check]
     assert found.status == broken.status, found
     assert any(broken.evidence in text for text in found.evidence), found.evidence
