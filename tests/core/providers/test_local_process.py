@@ -179,7 +179,7 @@ def test_start_refuses_what_it_does_not_know(folder: Path) -> None:
         ("import os\nprint('last words', flush=True)\nos._exit(3)", r"exited with status 3(?s:.*)last words"),
         (
             "import no_such_module",
-            r"exited with status 1(?s:.*)'no_such_module', which is not installed(?s:.*)pip install",
+            r"exited with status 1(?s:.*)'no_such_module', which is not installed(?s:.*)list it in",
         ),
         (
             "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)",

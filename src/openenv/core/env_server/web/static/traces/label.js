@@ -35,7 +35,7 @@ export function Label({ id, episode }) {
     save(given);
   };
   const isKept = given.label === kept.label && given.note === kept.note;
-  return html`<form class="labelled" aria-label="Label and note" onSubmit=${submit}>
+  return html`<form class="labelled" aria-label=${`Label and note of ${id}`} onSubmit=${submit}>
     ${USUAL.map((label) => html`<button type="button" class="quiet label-${label}" aria-pressed=${kept.label === label} onClick=${() => save({ ...given, label: kept.label === label ? "" : label })}>${label}</button>`)}
     <input aria-label="Label" placeholder="or another label" maxlength=${LONGEST_LABEL} value=${given.label} onInput=${(event) => setGiven({ ...given, label: event.target.value })} />
     <input class="wide" aria-label="Note" placeholder="Note" maxlength=${LONGEST_NOTE} value=${given.note} onInput=${(event) => setGiven({ ...given, note: event.target.value })} />
