@@ -8,7 +8,6 @@ from typing import Annotated
 
 from pydantic import Field
 
-from openenv.core.env_server.access.tokens import TokenFile
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.providers.kubernetes.manifests import USER, check_name
 from openenv.core.providers.resources import Resources
@@ -136,8 +135,6 @@ class DeploymentSettings:
             raise ConfigurationError("Expected the name of an image, got none.")
         if self.user == 0:
             raise ConfigurationError("Expected the number of a user other than root, got 0; 1000 is the default.")
-        if self.tokens is not None:
-            TokenFile(self.tokens)
         self._check_variables()
         self._check_replicas()
 

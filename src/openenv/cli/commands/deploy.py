@@ -11,6 +11,7 @@ from openenv.auto.target import PACKAGED
 from openenv.cli.options import environment_argument
 from openenv.cli.setting_options import options_of, with_settings
 from openenv.cli.targets import read_target
+from openenv.core.env_server.access.tokens import TokenFile
 from openenv.core.providers.base import token_for
 from openenv.core.providers.kubernetes.manifests import name_from
 from openenv.core.providers.resources import Resources
@@ -52,6 +53,8 @@ def deploy(
         token=token_for({}) if with_token else None,
         read_only_root=not writable_root,
     )
+    if deployment.tokens is not None:
+        TokenFile(deployment.tokens)  # refused here if servers would refuse it
     folder = output or Path("deploy") / deployment.name
     as_chart = format_ == "chart"
     written = "".join(f"wrote {file}\n" for file in write_deployment(deployment, folder, as_chart=as_chart))
