@@ -24,7 +24,8 @@ def test_pixels_are_pictures(browser: Any, tmp_path: Path) -> None:
         eventually(lambda: _steps(file) == 1, "the step is on record")
         visit = PlayPage(browser, server, "/web/traces?episode=1-1#step-1")
         visit.page.wait_for_selector("h2:text-is('Step 1')")
-        assert visit.page.locator("[data-testid=pixels]").evaluate(_PIXEL) == [4, 2, 200, 200, 200, 255]
+        current = visit.page.locator("[data-current=true] [data-testid=pixels]")
+        assert current.evaluate(_PIXEL) == [4, 2, 200, 200, 200, 255]
         visit.assert_accessible()
         visit.close()
 

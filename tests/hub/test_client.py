@@ -136,6 +136,6 @@ main()
 def test_without_the_library_the_extra_is_named(command: list[str]) -> None:
     program = [sys.executable, "-c", _WITHOUT_THE_LIBRARY, *command]
     ended = subprocess.run(program, capture_output=True, text=True)
-    assert ended.returncode == 1
+    assert ended.returncode == (2 if "play" in command else 1), "a Space that can't be had is no target"
     assert install_command("hub") in ended.stderr
     assert ended.stderr.startswith("Error: The Hub needs huggingface_hub")

@@ -215,14 +215,15 @@ def checked(target: Target, *, imports: bool = True) -> str:
 
     Args:
         target: A target that a process of this machine serves.
-        imports: Whether a file is imported, to see that it has an environment.
+        imports: Whether a file or an adapter's library is imported, to see that it has an environment.
 
     Raises:
         EnvironmentNotFoundError: There is no such environment.
         ConfigurationError: The environment is not as it must be.
     """
     if target.kind is TargetKind.ADAPTED:
-        import_module("openenv.adapters.targets").find_adapted(target)
+        if imports:
+            import_module("openenv.adapters.targets").find_adapted(target)
         return target.text
     package = find_environment(target)
     if imports:

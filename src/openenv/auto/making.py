@@ -134,7 +134,7 @@ def server_of(
     if venv and target.kind in _WITHOUT_PACKAGE:
         raise ConfigurationError(f"venv needs an environment's folder, and {target.text} has none.")
     if target.kind is not TargetKind.IMAGE:
-        served = checked(target, imports=not venv)
+        served = checked(target, imports=not (venv or env_vars))  # the server may import more by its variables
         return LocalProcessProvider(served, max_sessions=max_sessions, env_vars=env_vars, venv=venv)
     sessions = {} if max_sessions is None else {SETTINGS["max_sessions"].variable: str(max_sessions)}
     return providers.LocalDockerProvider(target.text, env_vars={**sessions, **(env_vars or {})})
