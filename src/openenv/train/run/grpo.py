@@ -5,7 +5,6 @@ better than its group. The trainer learns from the very tokens that the rollout 
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from transformers import TrainerCallback
@@ -27,6 +26,7 @@ from openenv.train.spec.environment_reward import log_components
 from openenv.train.spec.rollout_function import RolloutFunction
 from openenv.train.spec.rollout_recorder import RolloutRecorder
 from openenv.train.spec.sessions import Sessions
+from openenv.train.tasks.order import prompt_groups
 
 if TYPE_CHECKING:
     from transformers import TrainerControl, TrainerState, TrainingArguments
@@ -127,10 +127,9 @@ def episode_reward(
 def _flat_groups(prompts: Sequence[Any], rewards: Sequence[float | None]) -> list[bool]:
     """Say of each episode whether all of its group got the same reward; TRL says so only of whole batches."""
     flat: list[bool] = []
-    for _, group in groupby(zip(prompts, rewards, strict=bool(prompts)), key=lambda pair: pair[0]):
-        own = [reward for _, reward in group]
-        known = [reward for reward in own if reward is not None]
-        flat += [not known or reaches(min(known), max(known))] * len(own)
+    for group in prompt_groups(prompts):
+        known = [reward for number in group if (reward := rewards[number]) is not None]
+        flat += [not known or reaches(min(known), max(known))] * len(group)
     return flat
 
 

@@ -10,27 +10,10 @@ from openenv.train.settings.config import TrainConfig
 from openenv.train.spec.env_spec import EnvSpec, EnvSpecs
 from openenv.train.spec.run_tasks import training_tasks
 from openenv.train.spec.sessions import Sessions
+from openenv.train.tasks.order import interleaved
 from openenv.train.tasks.seeds import training_seeds
 
-__all__ = ["open_sessions", "training_spec", "turns"]
-
-
-def turns(shares: Mapping[str, int]) -> Iterator[str]:
-    """Yield names without end, each as often as its share says, and as evenly spread as can be.
-
-    Args:
-        shares: Positive numbers by name.
-
-    Example:
-        >>> "".join(islice(turns({"a": 2, "b": 1}), 6))
-        'abaaba'
-    """
-    owed = dict.fromkeys(shares, 0)
-    while True:
-        owed = {name: owed[name] + share for name, share in shares.items()}
-        name = max(owed, key=lambda each: owed[each])
-        owed[name] -= sum(shares.values())
-        yield name
+__all__ = ["open_sessions", "training_spec"]
 
 
 def training_spec(config: TrainConfig, sessions: Mapping[str, Sessions]) -> EnvSpec | EnvSpecs:
@@ -104,7 +87,7 @@ def open_sessions(config: TrainConfig, env_vars: Mapping[str, str] | None = None
 def _plan(config: TrainConfig) -> list[str]:
     """Return whose each group of episodes is, from the first step to the last."""
     shares = {name: own.share for name, own in config.environments.items()} or {"": 1}
-    return list(islice(turns(shares), config.steps * (config.rollouts // config.group_size)))
+    return list(islice(interleaved(shares), config.steps * (config.rollouts // config.group_size)))
 
 
 def _most_at_once(config: TrainConfig) -> dict[str, int]:
