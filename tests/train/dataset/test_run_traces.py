@@ -16,9 +16,9 @@ from openenv.records.collection import Collection
 from openenv.traces import EpisodeRecord
 from openenv.train.dataset.collecting import collect
 from openenv.train.dataset.run_traces import RunTraces
-from openenv.train.episodes.episode import Episode
 from openenv.train.episodes.played_episode import PlayedEpisode
 from openenv.train.evaluation.evaluating import evaluate
+from openenv.train.rollout.play import Play
 from openenv.train.settings.play_settings import PlaySettings
 
 
@@ -62,7 +62,7 @@ def test_the_started_server_and_the_player_record_one_episode(tmp_path: Path) ->
 def test_each_episode_has_an_id_unless_its_task_has_one(tmp_path: Path) -> None:
     with RunTraces(tmp_path / "traces.db", PlaySettings(environment="catch", player="scripted")) as recording:
         tasks: list[dict[str, Any]] = [{"episode_id": "mine"}, {"episode_id": None}, {}, {}]
-        named = [task["episode_id"] for _, task in recording.named(enumerate(tasks))]
+        named = [recording.named(task)["episode_id"] for task in tasks]
     assert named[0] == "mine"
     assert all(isinstance(each, str) for each in named)
     assert len(set(named)) == 4
@@ -146,8 +146,8 @@ def test_what_a_model_wrote_need_be_no_text(tmp_path: Path) -> None:
     call = {"type": "function", "function": {"name": "say", "arguments": {"text": "\ud83d"}}}
     messages = [{"role": "assistant", "content": "half: \ud83d", "tool_calls": [call]}]
     with RunTraces(tmp_path / "traces.db", settings) as recording:
-        ((number, task),) = recording.named([(7, {"seed": 1})])
-        recording.add(PlayedEpisode(number, Episode.of_task(task), messages, []))
+        play = Play(recording.named({"seed": 1}))
+        recording.add([(play, PlayedEpisode(7, play.episode, messages, []))])
     with traces.open(tmp_path / "traces.db") as file:
         (record,) = file.records()
     assert record.episode.seed == "1"

@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from queue import Full, Queue
 from threading import Thread
@@ -17,6 +18,7 @@ from openenv.core.exceptions import ConfigurationError
 from openenv.traces.episodes import EVALUATION_ID, Conversation
 from openenv.traces.reading import TraceFile
 from openenv.traces.reading import open as open_traces
+from openenv.train.agents.agent import EndedEpisode
 from openenv.train.dataset.run_traces import episode_elsewhere, stored_messages, with_episode_id
 from openenv.train.episodes.played_episode import Message
 from openenv.train.rollout.play import MoveResult, Play
@@ -93,7 +95,15 @@ class RolloutTraces:
         """
         return with_episode_id(parameters, prefix) if self._share else dict(parameters)
 
-    def evaluation(self, name: str, environment: str, step: int, player: str = "") -> "EvaluationTraces":
+    def evaluation(
+        self,
+        name: str,
+        environment: str,
+        step: int,
+        player: str = "",
+        sampling: Mapping[str, Any] | None = None,
+        tools: Sequence[Mapping[str, Any]] = (),
+    ) -> "EvaluationTraces":
         """Return what records the episodes of an evaluation.
 
         Args:
@@ -101,8 +111,12 @@ class RolloutTraces:
             environment: Name of the environment among several; empty for a single one.
             step: The next optimiser step.
             player: Who plays; empty for the model.
+            sampling: Settings that the model's answers are sampled with, by name; ``None`` for a player without a
+                model.
+            tools: Tools that are offered, as chat templates take them; empty where actions are texts.
         """
-        return EvaluationTraces(self, name, environment, step, player)
+        batch = RolloutBatch(environment, step, (), (), sampling or {}, tools, name, player)
+        return EvaluationTraces(self, batch)
 
     def has(self, episode_id: str | None) -> bool:
         """Return whether an episode is part of the share that is recorded, which the servers decide alike.
@@ -173,7 +187,7 @@ class RolloutTraces:
 
 
 class EvaluationTraces:
-    """Traces of one evaluation of a training; an `EvaluationRecorder`. `RolloutTraces.evaluation` makes it.
+    """Traces of one evaluation of a training; an `EpisodeRecorder`. `RolloutTraces.evaluation` makes it.
 
     The ``episode_id`` that is made for an episode begins with ``evaluation-``, so that its server's record says what it
     is, and nothing is trained on its own test. Of a task with an ``episode_id`` of its own only the conversation says
@@ -181,30 +195,21 @@ class EvaluationTraces:
 
     Args:
         traces: Records them.
-        name: As for `RolloutTraces.evaluation`, and so are the others.
-        environment: The environment.
-        step: The next optimiser step.
-        player: Who plays.
+        about: A batch without episodes, of the evaluation.
     """
 
-    def __init__(self, traces: RolloutTraces, name: str, environment: str, step: int, player: str) -> None:
+    def __init__(self, traces: RolloutTraces, about: RolloutBatch) -> None:
         self._traces = traces
-        self._name = name
-        self._environment = environment
-        self._step = step
-        self._player = player
+        self._about = about
 
     def named(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Return what a reset is passed; see `RolloutTraces.named`."""
         return self._traces.named(parameters, EVALUATION_ID)
 
-    def add(self, plays: Sequence[Play], sampling: Mapping[str, Any], tools: Sequence[Mapping[str, Any]]) -> None:
+    def add(self, episodes: Sequence[EndedEpisode]) -> None:
         """Have episodes written; drop them if too many wait already."""
-        groups = range(len(plays))
-        batch = RolloutBatch(
-            self._environment, self._step, plays, groups, sampling, tools, self._name, player=self._player
-        )
-        self._traces.add(batch)
+        plays = [play for play, _ in episodes]
+        self._traces.add(replace(self._about, plays=plays, groups=range(len(plays))))
 
 
 class _Writing:

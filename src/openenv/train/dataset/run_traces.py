@@ -3,7 +3,7 @@
 import json
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -14,10 +14,10 @@ from openenv.core.exceptions import ConfigurationError, OpenEnvError, ServerErro
 from openenv.traces.episodes import Conversation, Episode
 from openenv.traces.reading import TraceFile
 from openenv.traces.reading import open as open_traces
+from openenv.train.agents.agent import EndedEpisode
 from openenv.train.episodes.episode import Episode as PlayedRecord
 from openenv.train.episodes.played_episode import Message, PlayedEpisode, text_of
 from openenv.train.settings.play_settings import PlaySettings
-from openenv.train.tasks.task_choice import NumberedTask
 
 __all__ = ["RunTraces", "episode_elsewhere", "stored_messages", "with_episode_id"]
 
@@ -27,7 +27,7 @@ _MEBIBYTE = 1024 * 1024
 
 
 class RunTraces:
-    """Traces of the episodes that are played with some settings; a context manager.
+    """Traces of the episodes that are played with some settings; a context manager, and an `EpisodeRecorder`.
 
     Both sides of an episode name it by the ``episode_id`` of its reset. A server that was given by its URL records
     nothing in this file, so an episode there has its rewards and the conversation, and no requests.
@@ -39,9 +39,9 @@ class RunTraces:
     Example::
 
         with RunTraces(Path("evals/wordle/traces.db"), settings) as traces:
-            with open_agent(settings, 16, traces.env_vars) as source:
-                for played in source.play(traces.named(tasks)):
-                    traces.add(played)
+            with open_agent(settings, 16, traces.env_vars) as (agent, sessions):
+                for played in play(agent, tasks, sessions, traces):
+                    print(played.episode.reward)
     """
 
     def __init__(self, path: Path, settings: PlaySettings) -> None:
@@ -59,31 +59,30 @@ class RunTraces:
             return None
         return environment_variables({"traces": self._path.absolute(), "traces_leave_out": self._leave_out})
 
-    def named(self, tasks: Iterable[NumberedTask]) -> list[NumberedTask]:
-        """Give the episode of each task an id, unless the task has one.
+    def named(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a reset is passed, with an ``episode_id`` where episodes are recorded.
 
         Args:
-            tasks: The tasks with the episodes' numbers.
+            parameters: What the task passes to the reset; see `with_episode_id`.
         """
-        if not self._is_recorded:
-            return list(tasks)
-        return [(number, with_episode_id(task)) for number, task in tasks]
+        return with_episode_id(parameters) if self._is_recorded else dict(parameters)
 
-    def add(self, played: PlayedEpisode) -> None:
-        """Add what only the model's side knows of an episode.
+    def add(self, episodes: Sequence[EndedEpisode]) -> None:
+        """Add what only the model's side knows of episodes.
 
         Where the file can't be written, that is logged once, and nothing more is added.
 
         Args:
-            played: The episode.
+            episodes: The episodes.
         """
-        if not self._is_recorded or played.episode.episode_id is None:
-            return
-        try:
-            self._add(self._opened(), played.episode.episode_id, played)
-        except ConfigurationError as error:
-            self._is_recorded = False
-            logger.warning("the conversations of the following episodes are not recorded: %s", error)
+        for _, played in episodes:
+            if not self._is_recorded or played.episode.episode_id is None:
+                continue
+            try:
+                self._add(self._opened(), played.episode.episode_id, played)
+            except ConfigurationError as error:
+                self._is_recorded = False
+                logger.warning("the conversations of the following episodes are not recorded: %s", error)
 
     def close(self) -> None:
         """Close the file, which is kept within the size that servers keep traces in."""

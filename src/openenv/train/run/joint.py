@@ -8,9 +8,9 @@ from typing import Any
 from openenv.core.reset_check import check_reset_parameters
 from openenv.train.settings.config import TrainConfig
 from openenv.train.spec.env_spec import EnvSpec, EnvSpecs
-from openenv.train.spec.run_tasks import training_tasks
 from openenv.train.spec.sessions import Sessions
 from openenv.train.tasks.seeds import training_seeds
+from openenv.train.tasks.task_choice import training_tasks
 
 __all__ = ["open_sessions", "training_spec", "turns"]
 
@@ -48,7 +48,7 @@ def training_spec(config: TrainConfig, sessions: Mapping[str, Sessions]) -> EnvS
     plan = _plan(config)
     seeds = training_seeds(config.seed, len(plan))
     own = {
-        name: iter(training_tasks(part, sessions[name], plan.count(name)))
+        name: iter(training_tasks(part.tasks, sessions[name], plan.count(name), seed=part.seed))
         for name, part in parts.items()
         if part.tasks is not None
     }

@@ -29,9 +29,11 @@ from openenv.records.scores import (
     sampled,
     score_name,
 )
+from openenv.train.agents.player_agent import PlayerAgent
 from openenv.train.agents.policy import Policy, load_policies, make_policies
+from openenv.train.agents.policy_agent import PolicyAgent
 from openenv.train.dataset.rollout_traces import RolloutTraces
-from openenv.train.evaluation.scoring import evaluate_policy, evaluate_random_player, evaluate_scripted_player
+from openenv.train.evaluation.scores import random_agent, score, scripted_agent
 from openenv.train.quiet import quiet_about_tied_weights, quiet_libraries
 from openenv.train.run.components import check_component_names, check_components
 from openenv.train.run.diagnosis import TrainingWarning, diagnose
@@ -235,6 +237,11 @@ def _threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+def _schemas(sessions: Sessions) -> list[dict[str, Any]]:
+    """Return the tools that an environment offers, as chat templates take them."""
+    return [] if sessions.tools is None else sessions.tools.schemas()
+
+
 class _StopAfterStep(TrainerCallback):
     """Ends the training with a checkpoint when a signal came."""
 
@@ -396,17 +403,26 @@ class _Run:
         """Evaluate the model, and keep the episode that went worst before."""
         before = self._folder.read_scores().get(score_name(BEFORE, name))
         shown = None if before is None else before.sample_seed
-        recorder = self._traces.evaluation(figure_name(player), name, step)
         policy, sessions, config = self._policies[name], self._sessions[name], self._parts[name]
-        return evaluate_policy(policy, sessions, config, shown, greedy=greedy, recorder=recorder)
+        temperature = 0.0 if greedy else config.sampled_temperature
+        agent = PolicyAgent(policy, config, temperature=temperature)
+        recorder = self._traces.evaluation(
+            figure_name(player), name, step, sampling={"temperature": temperature}, tools=_schemas(sessions)
+        )
+        return score(agent, sessions, config, shown, recorder=recorder)
 
     def _evaluate_random(self, name: str) -> Score:
-        recorder = self._traces.evaluation(RANDOM, name, 1, RANDOM)
-        return evaluate_random_player(self._policies[name], self._sessions[name], self._parts[name], recorder)
+        agent = random_agent(self._policies[name], self._sessions[name], self._parts[name])
+        return self._score_of_player(RANDOM, name, agent)
 
     def _evaluate_scripted(self, name: str) -> Score | None:
-        recorder = self._traces.evaluation(SCRIPTED, name, 1, SCRIPTED)
-        return evaluate_scripted_player(self._sessions[name], self._parts[name], recorder)
+        agent = scripted_agent(self._sessions[name], self._parts[name])
+        return None if agent is None else self._score_of_player(SCRIPTED, name, agent)
+
+    def _score_of_player(self, player: str, name: str, agent: PlayerAgent) -> Score:
+        sessions = self._sessions[name]
+        recorder = self._traces.evaluation(player, name, 1, player, tools=_schemas(sessions))
+        return score(agent, sessions, self._parts[name], recorder=recorder)
 
     def _introduce(self) -> None:
         parameters = sum(parameter.numel() for parameter in self._policy.model.parameters())
