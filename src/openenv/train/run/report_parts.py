@@ -1,4 +1,4 @@
-"""Parts of a run's page: warnings, a histogram of rewards, episodes turn by turn, how the run was started."""
+"""Parts of a run's page: warnings, a histogram of rewards, episodes turn by turn, starts of the run."""
 
 import html
 from bisect import bisect_left
@@ -150,10 +150,10 @@ def example_details(examples: Mapping[str, Mapping[str, Any]], environment: str)
 
 
 def start_rows(starts: Sequence[RunStart]) -> str:
-    """Return the table of when a run was started and gone on with, by which commands, and with which versions."""
+    """Return the rows of a run's starts: when it was started and resumed, by which commands, with which versions."""
     rows = []
     for number, start in enumerate(starts):
         versions = ", ".join(f"{name} {version}" for name, version in start.versions.items())
-        rows += [row("started" if number == 0 else "gone on with", start.time.replace("T", " "))]
+        rows += [row("started" if number == 0 else "resumed", start.time.replace("T", " "))]
         rows += [f"<tr><td>command<td><code>{cell(start.command)}</code></tr>", row("versions", versions)]
     return "".join(rows)

@@ -5,6 +5,7 @@ An example is written in the very tokens in which the model will play, and only 
 
 import json
 import shutil
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -27,6 +28,7 @@ from openenv.train.dataset.recorded import recorded_episodes
 from openenv.train.episodes.episode import Episode
 from openenv.train.rollout.play import MoveResult, call_text
 from openenv.train.rollout.renderer import Renderer, first_content
+from openenv.train.run.environments import OpenRun
 from openenv.train.run.lora import lora_config, whole_model
 from openenv.train.settings.config import TrainConfig
 from openenv.train.spec.example_check import player_missing
@@ -39,10 +41,35 @@ if TYPE_CHECKING:
 
     from openenv.auto.package import EnvironmentPackage
 
-__all__ = ["call_examples", "check_examples", "example_tokens", "find_examples", "learn_examples"]
+__all__ = ["call_examples", "check_examples", "example_tokens", "find_examples", "learn_examples", "warm_up"]
 
 NOT_LEARNED = -100
 MOST_LINES = 10
+
+
+def warm_up(run: OpenRun, policies: Mapping[str, Policy]) -> float:
+    """Let the model learn from the run's examples, and save it in the run's folder.
+
+    Args:
+        run: The run.
+        policies: The model, with its renderer for each environment; load the one that was saved afterwards.
+
+    Returns:
+        The seconds that it took.
+
+    Raises:
+        ConfigurationError: As `find_examples` and `learn_examples`.
+    """
+    start = time.monotonic()
+    examples = [
+        example_tokens(episode, policies[name].renderer)
+        for name, part in run.config.parts.items()
+        for episode in find_examples(part, run.sessions[name], policies[name])
+    ]
+    run.show(f"warm-up on {len(examples)} episodes")
+    policy = next(iter(policies.values()))
+    learn_examples(policy, examples, run.config, run.folder.warm_up, run.console)
+    return time.monotonic() - start
 
 
 def check_examples(config: TrainConfig, sessions: Sessions, policy: Policy) -> None:

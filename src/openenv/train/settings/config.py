@@ -505,12 +505,12 @@ def _fault_text(fault: Mapping[str, Any]) -> str:
     return f"{name}: {message}; got {given!r}"
 
 
-def _names_beside(place: Sequence[str | int]) -> list[str]:
-    """Return the settings that there are where a fault lies, as faults name them."""
-    if len(place) == 1:
+def _names_beside(path: Sequence[str | int]) -> list[str]:
+    """Return the names of the settings in the section of a fault, as faults name them."""
+    if len(path) == 1:
         section: type[BaseModel] | None = TrainConfig
-    elif place[0] == "environments" and len(place) == 3:
+    elif path[0] == "environments" and len(path) == 3:
         section = EnvironmentSettings
     else:
-        section = _SECTIONS.get(str(place[0]))
-    return [".".join(map(str, (*place[:-1], name))) for name in section.model_fields] if section else []
+        section = _SECTIONS.get(str(path[0]))
+    return [".".join(map(str, (*path[:-1], name))) for name in section.model_fields] if section else []

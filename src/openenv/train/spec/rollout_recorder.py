@@ -46,7 +46,7 @@ class RolloutRecorder(Protocol):
         ...
 
     def add(self, batch: RolloutBatch) -> None:
-        """Record episodes. It neither blocks nor fails: training goes on without a record.
+        """Record episodes. It neither blocks nor fails: training continues without a record.
 
         Args:
             batch: The episodes.
@@ -66,7 +66,7 @@ class EvaluationRecorder(Protocol):
         ...
 
     def add(self, plays: Sequence[Play], sampling: Mapping[str, Any], tools: Sequence[Mapping[str, Any]]) -> None:
-        """Record episodes. It neither blocks nor fails: an evaluation goes on without a record.
+        """Record episodes. It neither blocks nor fails: an evaluation continues without a record.
 
         Args:
             plays: The episodes.

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from openenv.cli.__main__ import build_app
 from openenv.core.exceptions import ConfigurationError
 from openenv.records.scores import figure_name, sampled
-from openenv.train.run.joint import open_sessions, training_spec, turns
+from openenv.train.run.environments import open_sessions, training_spec, turns
 from openenv.train.run.report import AFTER, BEFORE, RANDOM, WARMED_UP, score_name
 from openenv.train.run.training import TrainResult, resume, train
 from openenv.train.settings.config import TrainConfig, load_config

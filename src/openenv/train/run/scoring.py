@@ -1,0 +1,75 @@
+"""Scores of a run: the model, a random and a scripted player on the same tasks, before and after the training."""
+
+from collections.abc import Mapping
+
+from openenv.records.scores import AFTER, BEFORE, MODEL, RANDOM, SCRIPTED, Score, figure_name, sampled, score_name
+from openenv.train.agents.policy import Policy
+from openenv.train.evaluation.scoring import evaluate_policy, evaluate_random_player, evaluate_scripted_player
+from openenv.train.run.components import check_components
+from openenv.train.run.environments import OpenRun
+
+__all__ = ["score_before", "score_model"]
+
+
+def score_before(run: OpenRun, policies: Mapping[str, Policy]) -> None:
+    """Score the players without a model, and the model before it learns.
+
+    Args:
+        run: The run; scores that its folder has already are shown again.
+        policies: The model, with its renderer for each environment.
+
+    Raises:
+        ConfigurationError: A component of the reward to learn from was not scored in any episode.
+    """
+    for player in (RANDOM, SCRIPTED):
+        _score(run, policies, player)
+    score_model(run, policies, BEFORE)
+    check_components(run.config, run.folder.read_scores())
+    for sessions in run.sessions.values():
+        if sessions.hidden_text is not None:
+            run.warn(f"warning   {sessions.name}: {sessions.hidden_text}")
+
+
+def score_model(run: OpenRun, policies: Mapping[str, Policy], stage: str) -> None:
+    """Score the model as it is now, greedy and sampled.
+
+    Args:
+        run: The run; scores that its folder has already are shown again.
+        policies: The model, with its renderer for each environment.
+        stage: ``BEFORE``, ``WARMED_UP`` or ``AFTER``.
+    """
+    _score(run, policies, stage)
+    if run.config.sampled_temperature:
+        _score(run, policies, sampled(stage))
+
+
+def _score(run: OpenRun, policies: Mapping[str, Policy], player: str) -> None:
+    """Score a player in each environment, unless the folder has its score, and show it."""
+    width = max(len(score_name(sampled(BEFORE), name)) for name in policies)
+    for name, policy in policies.items():
+        key = score_name(player, name)
+        scores = run.folder.read_scores()
+        if key not in scores:
+            score = _evaluate(run, policy, player, name)
+            if score is None:
+                continue
+            scores[key] = score
+            run.folder.write_scores(scores)
+        run.show(f"{figure_name(key):<{width}}  mean reward {scores[key].mean_reward:+.3f}")
+
+
+def _evaluate(run: OpenRun, policy: Policy, player: str, name: str) -> Score | None:
+    """Play the evaluation of a player in one environment; ``None`` for a scripted player that there is not."""
+    config, sessions = run.config.parts[name], run.sessions[name]
+    if player in (RANDOM, SCRIPTED):
+        recorder = run.recorder.evaluation(player, name, 1, player)
+        if player == RANDOM:
+            return evaluate_random_player(policy, sessions, config, recorder)
+        return evaluate_scripted_player(sessions, config, recorder)
+    is_last = player in (AFTER, sampled(AFTER)) and config.grpo
+    recorder = run.recorder.evaluation(figure_name(player), name, config.steps + 1 if is_last else 1)
+    # The episode that went worst before the training is the one whose turns are kept.
+    before = run.folder.read_scores().get(score_name(BEFORE, name))
+    shown = None if before is None else before.sample_seed
+    policy.to_device(config)
+    return evaluate_policy(policy, sessions, config, shown, greedy=player in MODEL, recorder=recorder)
