@@ -19,7 +19,7 @@ from openenv.core.rubrics.bounds import reaches
 from openenv.records.collection import Collection
 from openenv.train.agents.agent_episodes import AgentEpisodes, open_agent
 from openenv.train.dataset.play_progress import PlayProgress
-from openenv.train.dataset.run_traces import RunTraces
+from openenv.train.dataset.play_traces import PlayTraces
 from openenv.train.episodes.episode import Episode
 from openenv.train.episodes.played_episode import Message, PlayedEpisode, text_of
 from openenv.train.settings.play_settings import PlaySettings
@@ -100,7 +100,7 @@ def collect(
     collection = Collection(output)
     collection.check_free()
     with (
-        RunTraces(collection.traces, settings) as traces,
+        PlayTraces(collection.traces, settings) as traces,
         open_agent(settings, min(sessions, episodes), traces.env_vars) as source,
     ):
         tasks = _tasks(settings, episodes, source)

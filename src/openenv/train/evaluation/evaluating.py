@@ -16,7 +16,7 @@ from openenv.records.evaluation import Estimate, Evaluation, TaskResult
 from openenv.train.agents.agent_episodes import AgentEpisodes, open_agent
 from openenv.train.dataset.collecting import leave_out_failed, line_of
 from openenv.train.dataset.play_progress import PlayProgress
-from openenv.train.dataset.run_traces import RunTraces
+from openenv.train.dataset.play_traces import PlayTraces
 from openenv.train.episodes.episode import Episode
 from openenv.train.evaluation.intervals import mean_estimate, share_estimate
 from openenv.train.evaluation.pass_at_k import pass_at_k
@@ -79,7 +79,7 @@ def evaluate(
     collection = Collection(output)
     collection.check_free()
     with (
-        RunTraces(collection.traces, settings) as traces,
+        PlayTraces(collection.traces, settings) as traces,
         open_agent(settings, sessions, traces.env_vars) as source,
     ):
         tasks = _tasks(settings, num_tasks, most, source)
@@ -129,7 +129,7 @@ def _play(
     collection: Collection,
     settings: PlaySettings,
     source: AgentEpisodes,
-    traces: RunTraces,
+    traces: PlayTraces,
     tasks: Sequence[Mapping[str, Any]],
     samples: int,
     console: Console,

@@ -60,6 +60,55 @@ class OpenRun:
         self.console.print(text, style="yellow", highlight=False, soft_wrap=True, markup=False)
 
 
+def turns(shares: Mapping[str, int]) -> Iterator[str]:
+    """Yield names without end, each as often as its share says, and as evenly spread as can be.
+
+    Args:
+        shares: Positive numbers by name.
+
+    Example:
+        >>> "".join(islice(turns({"a": 2, "b": 1}), 6))
+        'abaaba'
+    """
+    owed = dict.fromkeys(shares, 0)
+    while True:
+        owed = {name: owed[name] + share for name, share in shares.items()}
+        name = max(owed, key=lambda each: owed[each])
+        owed[name] -= sum(shares.values())
+        yield name
+
+
+def training_spec(config: TrainConfig, sessions: Mapping[str, Sessions]) -> EnvSpec | EnvSpecs:
+    """Return what a run is trained on: a task for each group of episodes, from the first optimiser step to the last.
+
+    Args:
+        config: The run's settings.
+        sessions: The environments, by the names of ``config.parts``; named tasks are requested from them.
+
+    Returns:
+        A spec of the one environment, or of those that play. The sessions outlive it.
+    """
+    groups_each_step = config.rollouts // config.group_size
+    parts = config.parts
+    order = _groups(config)
+    seeds = training_seeds(config.seed, len(order))
+    named = {
+        name: iter(training_tasks(part, sessions[name], order.count(name)))
+        for name, part in parts.items()
+        if part.tasks is not None
+    }
+    tasks: dict[str, list[dict[str, Any]]] = {name: [] for name in order}
+    for number, (name, seed) in enumerate(zip(order, seeds, strict=True)):
+        task = next(named[name]) if name in named else {"seed": seed}
+        tasks[name].append({**parts[name].reset_at(number // groups_each_step), **task})
+    # Rows of a file may have more than reset takes, so they are no list, each of which would be checked.
+    specs = {
+        name: EnvSpec(sessions[name], tasks=iter(rows), max_turns=parts[name].max_turns, warns_of_hidden_text=False)
+        for name, rows in tasks.items()
+    }
+    return EnvSpecs(specs, order) if config.environments else specs[""]
+
+
 @contextmanager
 def open_run(config: TrainConfig, folder: RunFolder, console: Console) -> Iterator[OpenRun]:
     """Open the environments of a run, which record their episodes in its folder; raises as `open_sessions`."""
@@ -107,55 +156,6 @@ def open_sessions(config: TrainConfig, env_vars: Mapping[str, str] | None = None
 def environment_name(config: TrainConfig) -> str:
     """Return the short name of a run's environment; those of several joined by ``+``."""
     return config.environment if config.environments else Sessions.name_of(config.environment)
-
-
-def training_spec(config: TrainConfig, sessions: Mapping[str, Sessions]) -> EnvSpec | EnvSpecs:
-    """Return what a run is trained on: a task for each group of episodes, from the first optimiser step to the last.
-
-    Args:
-        config: The run's settings.
-        sessions: The environments, by the names of ``config.parts``; named tasks are requested from them.
-
-    Returns:
-        A spec of the one environment, or of those that play. The sessions outlive it.
-    """
-    groups_each_step = config.rollouts // config.group_size
-    parts = config.parts
-    order = _groups(config)
-    seeds = training_seeds(config.seed, len(order))
-    named = {
-        name: iter(training_tasks(part, sessions[name], order.count(name)))
-        for name, part in parts.items()
-        if part.tasks is not None
-    }
-    tasks: dict[str, list[dict[str, Any]]] = {name: [] for name in order}
-    for number, (name, seed) in enumerate(zip(order, seeds, strict=True)):
-        task = next(named[name]) if name in named else {"seed": seed}
-        tasks[name].append({**parts[name].reset_at(number // groups_each_step), **task})
-    # Rows of a file may have more than reset takes, so they are no list, each of which would be checked.
-    specs = {
-        name: EnvSpec(sessions[name], tasks=iter(rows), max_turns=parts[name].max_turns, warns_of_hidden_text=False)
-        for name, rows in tasks.items()
-    }
-    return EnvSpecs(specs, order) if config.environments else specs[""]
-
-
-def turns(shares: Mapping[str, int]) -> Iterator[str]:
-    """Yield names without end, each as often as its share says, and as evenly spread as can be.
-
-    Args:
-        shares: Positive numbers by name.
-
-    Example:
-        >>> "".join(islice(turns({"a": 2, "b": 1}), 6))
-        'abaaba'
-    """
-    owed = dict.fromkeys(shares, 0)
-    while True:
-        owed = {name: owed[name] + share for name, share in shares.items()}
-        name = max(owed, key=lambda each: owed[each])
-        owed[name] -= sum(shares.values())
-        yield name
 
 
 def _groups(config: TrainConfig) -> list[str]:

@@ -15,7 +15,7 @@ from openenv.core.exceptions import ConfigurationError
 from openenv.records.collection import Collection
 from openenv.traces import EpisodeRecord
 from openenv.train.dataset.collecting import collect
-from openenv.train.dataset.run_traces import RunTraces
+from openenv.train.dataset.play_traces import PlayTraces
 from openenv.train.episodes.episode import Episode
 from openenv.train.episodes.played_episode import PlayedEpisode
 from openenv.train.evaluation.evaluating import evaluate
@@ -60,7 +60,7 @@ def test_the_started_server_and_the_player_record_one_episode(tmp_path: Path) ->
 
 
 def test_each_episode_has_an_id_unless_its_task_has_one(tmp_path: Path) -> None:
-    with RunTraces(tmp_path / "traces.db", PlaySettings(environment="catch", player="scripted")) as recording:
+    with PlayTraces(tmp_path / "traces.db", PlaySettings(environment="catch", player="scripted")) as recording:
         tasks: list[dict[str, Any]] = [{"episode_id": "mine"}, {"episode_id": None}, {}, {}]
         named = [task["episode_id"] for _, task in recording.named(enumerate(tasks))]
     assert named[0] == "mine"
@@ -124,7 +124,7 @@ def test_nothing_is_recorded_where_that_is_not_wanted(stairs_server: RunningServ
     assert len(collection.read()) == 3
     assert not collection.traces.exists()
     run(settings.model_copy(update={"traces": True}), tmp_path / "data", episodes=4)
-    assert len(records(collection)) == 1, "the same settings, so the folder is gone on with"
+    assert len(records(collection)) == 1, "the same settings, so the folder is continued"
 
 
 def test_traces_that_cannot_be_written_cost_no_episode(
@@ -133,10 +133,10 @@ def test_traces_that_cannot_be_written_cost_no_episode(
     file = Collection(tmp_path / "data").traces
     file.parent.mkdir()
     file.write_text("no database")
-    with caplog.at_level(logging.WARNING, "openenv.train.dataset.run_traces"):
+    with caplog.at_level(logging.WARNING, "openenv.train.dataset.play_traces"):
         collection = run(PlaySettings(environment=stairs_server.url, player="random"), tmp_path / "data")
     assert len(collection.read()) == 3
-    (message,) = [each.message for each in caplog.records if each.name == "openenv.train.dataset.run_traces"]
+    (message,) = [each.message for each in caplog.records if each.name == "openenv.train.dataset.play_traces"]
     assert message.startswith("the conversations of the following episodes are not recorded: The traces ")
     assert file.read_text() == "no database"
 
@@ -145,7 +145,7 @@ def test_what_a_model_wrote_need_be_no_text(tmp_path: Path) -> None:
     settings = PlaySettings(environment="http://localhost:1", player="random")
     call = {"type": "function", "function": {"name": "say", "arguments": {"text": "\ud83d"}}}
     messages = [{"role": "assistant", "content": "half: \ud83d", "tool_calls": [call]}]
-    with RunTraces(tmp_path / "traces.db", settings) as recording:
+    with PlayTraces(tmp_path / "traces.db", settings) as recording:
         ((number, task),) = recording.named([(7, {"seed": 1})])
         recording.add(PlayedEpisode(number, Episode.of_task(task), messages, []))
     with traces.open(tmp_path / "traces.db") as file:

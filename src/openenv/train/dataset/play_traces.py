@@ -1,0 +1,115 @@
+"""Traces of the episodes that are collected or evaluated on: their server's, with the player's side of them."""
+
+import logging
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from openenv.core.exceptions import ConfigurationError
+from openenv.traces.episodes import Conversation
+from openenv.train.dataset.conversation_file import ConversationFile, stored_messages, with_episode_id
+from openenv.train.episodes.played_episode import PlayedEpisode
+from openenv.train.settings.play_settings import PlaySettings
+from openenv.train.tasks.task_choice import NumberedTask
+
+__all__ = ["PlayTraces"]
+
+logger = logging.getLogger(__name__)
+
+
+class PlayTraces:
+    """Traces of the episodes that are played with some settings; a context manager.
+
+    Both sides of an episode name it by the ``episode_id`` of its reset. A server that was given by its URL records
+    nothing in this file, so an episode there has its rewards and the conversation, and no requests.
+
+    Args:
+        path: The file. It is created by the started server, or with the first episode.
+        settings: How the episodes are played; they may say that nothing is recorded.
+
+    Example::
+
+        with PlayTraces(Path("evals/wordle/traces.db"), settings) as traces:
+            with open_agent(settings, 16, traces.env_vars) as source:
+                for played in source.play(traces.named(tasks)):
+                    traces.add(played)
+    """
+
+    def __init__(self, path: Path, settings: PlaySettings) -> None:
+        self._settings = settings
+        # Until the file can't be written.
+        self._is_recorded = settings.traces
+        self._file = ConversationFile(path, settings.traces_leave_out)
+
+    @property
+    def env_vars(self) -> Mapping[str, str] | None:
+        """Environment variables with which the started server records; ``None`` if it is not to."""
+        return self._file.env_vars() if self._is_recorded else None
+
+    def named(self, tasks: Iterable[NumberedTask]) -> list[NumberedTask]:
+        """Give the episode of each task an id, unless the task has one.
+
+        Args:
+            tasks: The tasks with the episodes' numbers.
+        """
+        if not self._is_recorded:
+            return list(tasks)
+        return [(number, with_episode_id(task)) for number, task in tasks]
+
+    def add(self, played: PlayedEpisode) -> None:
+        """Add what only the model's side knows of an episode.
+
+        Where the file can't be written, that is logged once, and nothing more is added.
+
+        Args:
+            played: The episode.
+        """
+        if not self._is_recorded or played.episode.episode_id is None:
+            return
+        conversation = self._conversation(played.episode.episode_id, played)
+        settings = self._settings
+        try:
+            self._file.add(settings.name, [(played.episode, conversation)], is_elsewhere=not settings.starts_server)
+        except ConfigurationError as error:
+            self._is_recorded = False
+            logger.warning("the conversations of the following episodes are not recorded: %s", error)
+
+    def close(self) -> None:
+        """Close the file, which is kept within the size that servers keep traces in."""
+        try:
+            self._file.prune()
+            self._file.close()
+        except ConfigurationError as error:
+            logger.warning("the traces were not closed in order: %s", error)
+
+    def __enter__(self) -> Self:
+        """Return the traces."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close them."""
+        self.close()
+
+    def _conversation(self, episode_id: str, played: PlayedEpisode) -> Conversation:
+        episode, usage, settings = played.episode, played.usage, self._settings
+        sampling = {} if usage is None else {"temperature": settings.temperature, "max_tokens": settings.max_tokens}
+        return Conversation(
+            episode_id,
+            messages=stored_messages(played.messages),
+            tools=played.tools,
+            model=settings.who,
+            model_version=None if usage is None else usage.model_version,
+            sampling={name: value for name, value in sampling.items() if value is not None},
+            prompt_ids=episode.prompt_ids,
+            completion_ids=episode.completion_ids,
+            logprobs=episode.logprobs,
+            env_mask=episode.env_mask,
+            input_tokens=None if usage is None else usage.input_tokens or None,
+            output_tokens=None if usage is None else usage.output_tokens or None,
+            cost_usd=None if usage is None else usage.cost_usd,
+            took_s=episode.took_s,
+            extra={"index": played.index, "illegal_actions": episode.illegal_actions},
+        )
