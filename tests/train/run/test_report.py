@@ -13,8 +13,8 @@ from matplotlib.image import imread
 
 from openenv.records.run_folder import RunFolder
 from openenv.records.run_start import RunStart
-from openenv.records.scores import Score
-from openenv.train.run.report import AFTER, BEFORE, RANDOM, SCRIPTED, draw_curve, draw_curves, score_name, write_report
+from openenv.records.scores import AFTER, BEFORE, RANDOM, SCRIPTED, Score, score_name
+from openenv.train.run.report import draw_curve, draw_curves, write_report
 from openenv.train.run.report_parts import component_table, reward_histogram
 from openenv.train.settings.config import TrainConfig, load_config
 

@@ -37,11 +37,7 @@ class ConversationFile:
         self._file: TraceFile | None = None
 
     def env_vars(self, **settings: Any) -> Mapping[str, str]:
-        """Return the environment variables with which a started server records in the file.
-
-        Args:
-            **settings: Other settings of the server.
-        """
+        """Return the environment variables with which a started server of these settings records in the file."""
         own = {"traces": self.path.absolute(), "traces_leave_out": self._leave_out}
         return environment_variables({**own, **settings})
 
@@ -94,8 +90,8 @@ def with_episode_id(parameters: Mapping[str, Any], prefix: str = "") -> dict[str
     That of a task stays as it is, since the environment may find the episode by it. ``None`` counts as none.
 
     Args:
-        parameters: What the task passes to the reset.
-        prefix: What an id that is made here begins with.
+        parameters: Those of the task.
+        prefix: Beginning of an id that is made here.
     """
     if parameters.get("episode_id") is not None:
         return dict(parameters)
@@ -103,12 +99,7 @@ def with_episode_id(parameters: Mapping[str, Any], prefix: str = "") -> dict[str
 
 
 def _episode_elsewhere(environment: str, episode: PlayedRecord) -> Episode:
-    """Return what is known of an episode on a server that records elsewhere or not at all.
-
-    Args:
-        environment: The server's URL.
-        episode: What happened.
-    """
+    """Return what is known of an episode on a server that records elsewhere or not at all."""
     now = time.time()
     return Episode(
         id="",

@@ -26,7 +26,7 @@ class PlayTraces:
 
     Args:
         path: The file. It is created by the started server, or with the first episode.
-        settings: How the episodes are played; they may say that nothing is recorded.
+        settings: Those of the episodes; they may switch recording off.
 
     Example::
 
@@ -48,23 +48,13 @@ class PlayTraces:
         return self._file.env_vars() if self._is_recorded else None
 
     def named(self, tasks: Iterable[NumberedTask]) -> list[NumberedTask]:
-        """Give the episode of each task an id, unless the task has one.
-
-        Args:
-            tasks: The tasks with the episodes' numbers.
-        """
+        """Return the tasks with an ``episode_id`` each, unless a task has one."""
         if not self._is_recorded:
             return list(tasks)
         return [(number, with_episode_id(task)) for number, task in tasks]
 
     def add(self, played: PlayedEpisode) -> None:
-        """Add what only the model's side knows of an episode.
-
-        Where the file can't be written, that is logged once, and nothing more is added.
-
-        Args:
-            played: The episode.
-        """
+        """Add the conversation of an episode; where the file can't be written, log that once and add no more."""
         if not self._is_recorded or played.episode.episode_id is None:
             return
         conversation = self._conversation(played.episode.episode_id, played)

@@ -40,7 +40,7 @@ class RolloutTraces:
     Args:
         path: The file. It is created when the block begins; where that fails, nothing is recorded.
         model: Name of the model that is trained.
-        environments: What each environment is made of, by its name among several; the name of a single one is empty.
+        environments: Target of each environment by its name among several; the name of a single one is empty.
         share: Share of the episodes that are recorded, from 0 to 1.
         leave_out: Paths of fields that are not recorded, beside those that ``OPENENV_TRACES_LEAVE_OUT`` names.
 
@@ -77,31 +77,22 @@ class RolloutTraces:
         return self._file.env_vars(traces_sample=self._share, traces_named_only=True)
 
     def named(self, parameters: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-        """Return what a reset is passed, with an ``episode_id`` where episodes are recorded.
-
-        Args:
-            parameters: What the task passes to the reset; see `with_episode_id`.
-            prefix: What an ``episode_id`` that is made here begins with.
-        """
+        """Return what a reset is passed, with an ``episode_id`` where episodes are recorded; see `with_episode_id`."""
         return with_episode_id(parameters, prefix) if self._share else dict(parameters)
 
     def evaluation(self, name: str, environment: str, step: int, player: str = "") -> "EvaluationTraces":
-        """Return what records the episodes of an evaluation.
+        """Return the recorder of an evaluation, such as ``before training``, before the next optimiser step.
 
         Args:
-            name: Name of the evaluation, such as ``before training``.
+            name: Name of the evaluation.
             environment: Name of the environment among several; empty for a single one.
             step: The next optimiser step.
-            player: Who plays; empty for the model.
+            player: Name of the player; empty for the model.
         """
         return EvaluationTraces(self, name, environment, step, player)
 
     def has(self, episode_id: str | None) -> bool:
-        """Return whether an episode is part of the share that is recorded, which the servers decide alike.
-
-        Args:
-            episode_id: The id that its reset names.
-        """
+        """Return whether the episode with an id is part of the share that is recorded, which servers decide alike."""
         return episode_id is not None and is_in_share(episode_id, self._share)
 
     def add(self, batch: RolloutBatch) -> None:
@@ -170,13 +161,6 @@ class EvaluationTraces:
     The ``episode_id`` that is made for an episode begins with ``evaluation-``, so that its server's record says what it
     is, and nothing is trained on its own test. Of a task with an ``episode_id`` of its own only the conversation says
     it, as ``extra["evaluation"]``: that id may be the one of rollouts, too.
-
-    Args:
-        traces: Records them.
-        name: As for `RolloutTraces.evaluation`, and so are the others.
-        environment: The environment.
-        step: The next optimiser step.
-        player: Who plays.
     """
 
     def __init__(self, traces: RolloutTraces, name: str, environment: str, step: int, player: str) -> None:
@@ -200,14 +184,7 @@ class EvaluationTraces:
 
 
 class _Writing:
-    """State of the thread that writes.
-
-    Args:
-        file: The file.
-        model: Name of the model.
-        environments: As for `RolloutTraces`.
-        has: Whether the episode with an id is recorded.
-    """
+    """State of the thread that writes."""
 
     def __init__(
         self, file: ConversationFile, model: str, environments: Mapping[str, str], has: Callable[[str], bool]
@@ -298,7 +275,7 @@ def _conversation(model: str, batch: RolloutBatch, number: int, group: int, epis
 
 
 def _messages(play: Play, *, calls_tools: bool) -> list[Message]:
-    """Return what the model was shown and did."""
+    """Return the conversation of an episode as messages."""
     turns = play.episode.turns
     if calls_tools:
         opening = turns[0].observation if turns else play.observation

@@ -1,4 +1,4 @@
-"""What is kept of a training's episodes: a line for each optimiser step in ``rollouts.jsonl``, and traces."""
+"""Recorder of a training's episodes: a line for each optimiser step in ``rollouts.jsonl``, and traces."""
 
 import logging
 from typing import Any
@@ -15,12 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 class RunRecorder(RolloutTraces):
-    """Recorder of a run's episodes: traces of all, and lines of those that are trained on.
-
-    Args:
-        config: The run's settings.
-        folder: Its folder, whose ``rollouts.jsonl`` gets a line for each environment in each optimiser step.
-    """
+    """Recorder of a run's episodes: traces of all, and lines of ``rollouts.jsonl`` of those that are trained on."""
 
     def __init__(self, config: TrainConfig, folder: RunFolder) -> None:
         environments = {name: part.environment for name, part in config.parts.items()}

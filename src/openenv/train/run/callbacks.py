@@ -31,11 +31,11 @@ class TrainingProgress(TrainerCallback):
     Use it as a context manager around the training.
 
     Args:
-        console: Where to write.
+        console: Shows it.
         total_steps: Optimiser steps of the whole run.
         rollouts: Episodes in each of them.
         done_steps: Steps that were done before, when a run is resumed.
-        clock: Tells the time in seconds.
+        clock: Time in seconds.
     """
 
     def __init__(
@@ -110,11 +110,6 @@ class LiveWarnings(TrainerCallback):
     """Prints what keeps a run from learning, each kind of it once.
 
     The metrics are read after 10, 20, 40, 80 steps and so on, so that a long run does not read them again and again.
-
-    Args:
-        console: Where to write.
-        config: The run's settings.
-        folder: The run's folder, whose metrics are written before this is called.
     """
 
     def __init__(self, console: Console, config: TrainConfig, folder: RunFolder) -> None:
@@ -145,16 +140,11 @@ class LiveWarnings(TrainerCallback):
 
 
 class MetricsFile(TrainerCallback):
-    """Writes what is logged in each optimiser step as a line of ``metrics.jsonl``.
+    """Writes what is logged in each optimiser step, and its answers that were no legal action, to ``metrics.jsonl``."""
 
-    Args:
-        folder: The run's folder.
-        illegal_texts: The answers of the step that were no legal action.
-    """
-
-    def __init__(self, folder: RunFolder, illegal_texts: IllegalTexts | None = None) -> None:
+    def __init__(self, folder: RunFolder, illegal_texts: IllegalTexts) -> None:
         self._folder = folder
-        self._illegal_texts = illegal_texts or IllegalTexts()
+        self._illegal_texts = illegal_texts
 
     def on_log(
         self,
@@ -171,11 +161,7 @@ class MetricsFile(TrainerCallback):
 
 
 class StopAfterStep(TrainerCallback):
-    """Ends the training with a checkpoint when a signal came.
-
-    Args:
-        interruption: The signals of the run.
-    """
+    """Ends the training with a checkpoint when a signal came."""
 
     def __init__(self, interruption: Interruption) -> None:
         self._interruption = interruption

@@ -26,12 +26,8 @@ class OpenRun:
     """A run whose environments are open.
 
     Attributes:
-        config: Its settings.
-        folder: Its folder.
         checkpoint: The checkpoint that it resumes from; ``None`` for a run that is at its beginning.
-        sessions: Its environments, by the names of ``config.parts``.
-        recorder: Records its episodes.
-        console: Shows its progress.
+        sessions: The environments, by the names of ``config.parts``.
     """
 
     config: TrainConfig
@@ -79,15 +75,7 @@ def turns(shares: Mapping[str, int]) -> Iterator[str]:
 
 
 def training_spec(config: TrainConfig, sessions: Mapping[str, Sessions]) -> EnvSpec | EnvSpecs:
-    """Return what a run is trained on: a task for each group of episodes, from the first optimiser step to the last.
-
-    Args:
-        config: The run's settings.
-        sessions: The environments, by the names of ``config.parts``; named tasks are requested from them.
-
-    Returns:
-        A spec of the one environment, or of those that play. The sessions outlive it.
-    """
+    """Return the spec that a run is trained on: a task for each group of episodes, from the first step to the last."""
     groups_each_step = config.rollouts // config.group_size
     parts = config.parts
     order = _groups(config)
@@ -118,14 +106,7 @@ def open_run(config: TrainConfig, folder: RunFolder, console: Console) -> Iterat
 
 @contextmanager
 def open_sessions(config: TrainConfig, env_vars: Mapping[str, str] | None = None) -> Iterator[dict[str, Sessions]]:
-    """Open the sessions of a run's environments: as many of each as it plays episodes at once.
-
-    Args:
-        config: The run's settings.
-        env_vars: Environment variables to set for servers that are started.
-
-    Returns:
-        The sessions by the environment's name; that of a single one is empty.
+    """Open the sessions of a run's environments, by the names of ``config.parts``: one for each episode at once.
 
     Raises:
         ConfigurationError: An environment's reset does not take what one of the run's stages passes it.

@@ -33,13 +33,7 @@ KEPT_CHECKPOINTS = 2
 
 
 class RunRollouts:
-    """TRL's ``rollout_func`` of a run, which counts the answers that were no legal action.
-
-    Args:
-        play: Plays the episodes.
-        illegal_texts: Counts these answers.
-        config: The run's settings.
-    """
+    """TRL's ``rollout_func`` of a run, which counts the answers that were no legal action."""
 
     def __init__(self, play: RolloutFunction, illegal_texts: IllegalTexts, config: TrainConfig) -> None:
         self._play = play
@@ -47,15 +41,7 @@ class RunRollouts:
         self._config = config
 
     def __call__(self, prompts: Sequence[Any], trainer: GRPOTrainer) -> dict[str, list[Any]]:
-        """Play the episodes.
-
-        Args:
-            prompts: Prompts of the run's dataset.
-            trainer: The run's trainer, whose model generates.
-
-        Returns:
-            The fields of `RolloutFunction`; ``training_reward`` is that of the components which the run learns from.
-        """
+        """Play the episodes; ``training_reward`` is that of the components which the run learns from."""
         fields = self._play(prompts, trainer)
         if self._config.reward_components:
             fields["training_reward"] = weighted_rewards(self._config, fields)

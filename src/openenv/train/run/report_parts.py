@@ -36,11 +36,7 @@ def row(*cells: Any) -> str:
 
 
 def component_table(scores: Mapping[str, Score]) -> str:
-    """Return the mean of each component of the reward, a column for each; nothing where there are none.
-
-    Args:
-        scores: The scores by player.
-    """
+    """Return the mean of each component of the reward, a column for each; nothing where there are none."""
     names = list(dict.fromkeys(name for score in scores.values() for name in score.reward_components))
     if not names:
         return ""
@@ -68,14 +64,7 @@ def warning_section(warnings: Sequence[TrainingWarning]) -> str:
 
 
 def reward_histogram(rewards: Mapping[str, Sequence[float]]) -> str:
-    """Return a table with a bar for each player and each range of rewards.
-
-    Args:
-        rewards: The rewards of each player's episodes.
-
-    Returns:
-        The table; nothing where there are no rewards.
-    """
+    """Return a table with a bar for each player and each range of rewards; nothing where there are no rewards."""
     players = {player: [round(value, 3) for value in values] for player, values in rewards.items() if values}
     if not players:
         return ""
@@ -134,12 +123,7 @@ def _turn_row(number: int, turn: Mapping[str, Any]) -> str:
 
 
 def example_details(examples: Mapping[str, Mapping[str, Any]], environment: str) -> str:
-    """Return the best, the median and the worst episode, each to be opened; the best is open.
-
-    Args:
-        examples: Those of a `Score`.
-        environment: The environment's name; empty where there is one only.
-    """
+    """Return the best, the median and the worst episode of a `Score`, each to be opened; the best is open."""
     where = f"{environment}: " if environment else ""
     return "".join(
         f"<details{' open' if name == 'best' else ''}><summary>{cell(f'{where}{name} episode, seed ')}"

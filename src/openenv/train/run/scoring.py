@@ -12,15 +12,7 @@ __all__ = ["score_before", "score_model"]
 
 
 def score_before(run: OpenRun, policies: Mapping[str, Policy]) -> None:
-    """Score the players without a model, and the model before it learns.
-
-    Args:
-        run: The run; scores that its folder has already are shown again.
-        policies: The model, with its renderer for each environment.
-
-    Raises:
-        ConfigurationError: A component of the reward to learn from was not scored in any episode.
-    """
+    """Score the players without a model and the model before it learns; refuse components that no episode has."""
     for player in (RANDOM, SCRIPTED):
         _score(run, policies, player)
     score_model(run, policies, BEFORE)
@@ -31,20 +23,14 @@ def score_before(run: OpenRun, policies: Mapping[str, Policy]) -> None:
 
 
 def score_model(run: OpenRun, policies: Mapping[str, Policy], stage: str) -> None:
-    """Score the model as it is now, greedy and sampled.
-
-    Args:
-        run: The run; scores that its folder has already are shown again.
-        policies: The model, with its renderer for each environment.
-        stage: ``BEFORE``, ``WARMED_UP`` or ``AFTER``.
-    """
+    """Score the model as it is now, greedy and sampled, as that of a stage: before, warmed up or after."""
     _score(run, policies, stage)
     if run.config.sampled_temperature:
         _score(run, policies, sampled(stage))
 
 
 def _score(run: OpenRun, policies: Mapping[str, Policy], player: str) -> None:
-    """Score a player in each environment, unless the folder has its score, and show it."""
+    """Show the score of a player in each environment, which is played for it unless the folder has it."""
     width = max(len(score_name(sampled(BEFORE), name)) for name in policies)
     for name, policy in policies.items():
         key = score_name(player, name)

@@ -48,17 +48,9 @@ MOST_LINES = 10
 
 
 def warm_up(run: OpenRun, policies: Mapping[str, Policy]) -> float:
-    """Let the model learn from the run's examples, and save it in the run's folder.
+    """Let the model learn from the run's examples, and save it in the run's folder; return the seconds that it took.
 
-    Args:
-        run: The run.
-        policies: The model, with its renderer for each environment; load the one that was saved afterwards.
-
-    Returns:
-        The seconds that it took.
-
-    Raises:
-        ConfigurationError: As `find_examples` and `learn_examples`.
+    The model that is saved is the one to load afterwards: the trainer leaves wrappers around this one.
     """
     start = time.monotonic()
     examples = [
@@ -73,11 +65,7 @@ def warm_up(run: OpenRun, policies: Mapping[str, Policy]) -> float:
 
 
 def check_examples(config: TrainConfig, sessions: Sessions, policy: Policy) -> None:
-    """Refuse early what `find_examples` would refuse, without playing an episode; nothing where no ``sft`` is set.
-
-    Raises:
-        ConfigurationError: As `find_examples`.
-    """
+    """Refuse early what `find_examples` would refuse, without playing an episode."""
     if isinstance(config.sft, str):
         find_examples(config, sessions, policy)
     elif config.sft is not None:
@@ -85,15 +73,7 @@ def check_examples(config: TrainConfig, sessions: Sessions, policy: Policy) -> N
 
 
 def call_examples(config: TrainConfig, sessions: Mapping[str, Sessions]) -> list[Episode]:
-    """Find the episodes to learn from of environments that have only tools; none where nothing is to be learned so.
-
-    Args:
-        config: The run's settings.
-        sessions: The environments, by the names of ``config.parts``.
-
-    Raises:
-        ConfigurationError: As `find_examples`.
-    """
+    """Find the episodes to learn from of environments that have only tools; none where nothing is to be learned so."""
     return [
         episode
         for name, part in config.parts.items()
@@ -169,7 +149,7 @@ def learn_examples(
 
     Args:
         policy: The model; do not use it afterwards, but load the one that was saved.
-        examples: What it learns from, as `example_tokens` writes it.
+        examples: The tokens and labels of `example_tokens`.
         config: The run's settings.
         folder: Takes the model, its tokenizer and ``metrics.jsonl``, all at once when it is done.
         console: Where progress is shown.

@@ -118,7 +118,7 @@ _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 
 
 class TrainConfig(BaseModel):
-    """What a training run is made of; every value has a default but the environment.
+    """Settings of a training run; every value has a default but the environment.
 
     The defaults are those of the tiny policy. A pretrained model has other defaults for the length of the run, the
     batch, the learning rate and the limits; see ``PRETRAINED_DEFAULTS`` in this module or the run's ``config.yaml``.
@@ -297,7 +297,7 @@ class TrainConfig(BaseModel):
 
     @property
     def resets(self) -> list[dict[str, Any]]:
-        """What resets are passed beside the seed: in each stage of the curriculum, then in the rest of the run."""
+        """Parameters of resets beside the seed: in each stage of the curriculum, then in the rest of the run."""
         return [*({**self.reset, **stage.reset} for stage in self.curriculum), self.reset]
 
     @property

@@ -1,4 +1,4 @@
-"""What episodes are played with, outside of training."""
+"""The settings of episodes that are played outside of training: to collect them, or to evaluate a player."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,7 +21,7 @@ _PLAYER, _EPISODES, _FOLDER = (Option(heading=heading) for heading in ("Player",
 
 
 class PlaySettings(BaseModel):
-    """Which environment is played, by whom and how.
+    """Settings of episodes: the environment, the player, and how they are played.
 
     Example:
         >>> PlaySettings(environment="catch", player="scripted").who
