@@ -73,7 +73,7 @@ def evaluate(
     _check(samples, ks, num_tasks)
     console = console or Console()
     most = _number_of_the_run(settings)
-    has_greedy = settings.asks_for_greedy_too()
+    has_greedy = settings.has_greedy_figure()
     settings = settings.with_defaults()
     # How to play decides what episodes there are; what counts as success does not.
     collection = Collection(output)

@@ -51,6 +51,7 @@ class TrainingProgress(TrainerCallback):
         self._total = total_steps
         self._rollouts = rollouts
         self._rewards: deque[float] = deque(maxlen=AVERAGED_STEPS)
+        # When the training began, then the ends of its last steps.
         self._ends: deque[float] = deque(maxlen=AVERAGED_STEPS + 1)
         self._last_line = 0.0
         self._bar = Progress(
@@ -116,7 +117,9 @@ class LiveWarnings(TrainerCallback):
         self._console = console
         self._config = config
         self._folder = folder
+        # The step at which the metrics are read next.
         self._next = LAST_STEPS
+        # Environment and name of each warning so far.
         self._printed: set[tuple[str, str]] = set()
 
     def on_log(

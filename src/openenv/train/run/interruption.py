@@ -41,7 +41,9 @@ class Interruption:
 
     def __init__(self) -> None:
         self.received: int | None = None
+        # Within `steps`.
         self._in_steps = False
+        # The handlers that were there, for `__exit__`.
         self._before: dict[signal.Signals, Any] = {}
 
     @contextmanager

@@ -122,7 +122,7 @@ class PlaySettings(BaseModel):
             "temperature": own.sampled_temperature,
             "seed": own.seed,
         }
-        return self.model_copy(update={name: value for name, value in as_evaluated.items() if not self._says(name)})
+        return self.model_copy(update={name: value for name, value in as_evaluated.items() if not self._is_set(name)})
 
     def task(self, task: Mapping[str, Any]) -> dict[str, Any]:
         """Return what a reset is passed for a task: its own parameters win."""
@@ -134,10 +134,10 @@ class PlaySettings(BaseModel):
         settings = self.model_dump(mode="json", exclude=left_out)
         return {**settings, "environment": self.name, "max_turns": self.turn_limit, "reset": settings["reset"] or None}
 
-    def asks_for_greedy_too(self) -> bool:
+    def has_greedy_figure(self) -> bool:
         """Whether an evaluation has the greedy figure beside the sampled one, as the run of the model has."""
         own = self.own_config()
-        return own is not None and not self._says("temperature") and own.sampled_temperature > 0
+        return own is not None and not self._is_set("temperature") and own.sampled_temperature > 0
 
     def own_config(self) -> TrainConfig | None:
         """Return how the run of the model played this environment; ``None`` if the model is of no run."""
@@ -150,7 +150,7 @@ class PlaySettings(BaseModel):
         same = [part for part in config.parts.values() if part.environment == self.environment]
         return same[0] if config.environments and len(same) == 1 else config
 
-    def _says(self, name: str) -> bool:
+    def _is_set(self, name: str) -> bool:
         return name in self.model_fields_set and getattr(self, name) is not None
 
     @field_validator("reset")
