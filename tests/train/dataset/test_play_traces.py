@@ -3,6 +3,7 @@
 import logging
 from io import StringIO
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -153,6 +154,19 @@ def test_what_a_model_wrote_need_be_no_text(tmp_path: Path) -> None:
     assert record.episode.seed == "1"
     assert conversation(record).messages[0]["content"] == "half: ?"
     assert conversation(record).extra["index"] == 7
+
+
+def test_the_file_stays_within_the_size_of_the_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENENV_TRACES_MAX_SIZE_MB", "0.5")
+    settings = PlaySettings(environment="http://localhost:1", player="random")
+    with PlayTraces(tmp_path / "traces.db", settings) as recording:
+        for number, task in recording.named([(seed, {"seed": seed}) for seed in range(10)]):
+            text = Random(number).randbytes(100_000).hex()  # which no compression makes small
+            recording.add(PlayedEpisode(number, Episode.of_task(task), [{"role": "user", "content": text}], []))
+    with traces.open(tmp_path / "traces.db") as file:
+        left = [record.episode.seed for record in file.records()]
+    assert 0 < len(left) < 10
+    assert left == [str(seed) for seed in range(9, 9 - len(left), -1)], "the oldest ones go"
 
 
 def test_no_server_writes_into_a_folder_that_holds_something_else(tmp_path: Path) -> None:
