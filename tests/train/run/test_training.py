@@ -19,12 +19,11 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, ServerCapacityError
 from openenv.records.run_folder import RunFolder
-from openenv.records.scores import Score, sampled
+from openenv.records.scores import AFTER, BEFORE, RANDOM, WARMED_UP, Score, sampled
 from openenv.train.dataset.collecting import collect
 from openenv.train.evaluation.evaluating import Evaluation, evaluate
+from openenv.train.run.callbacks import TrainingProgress
 from openenv.train.run.interruption import TrainingInterruptedError
-from openenv.train.run.progress import TrainingProgress
-from openenv.train.run.report import AFTER, BEFORE, RANDOM, WARMED_UP
 from openenv.train.run.training import TrainResult, resume, train
 from openenv.train.settings.config import TrainConfig, load_config
 from openenv.train.settings.play_settings import PlaySettings

@@ -20,7 +20,7 @@ from openenv.records.collection import Collection
 from openenv.train.agents.agent import Agent, play
 from openenv.train.agents.opening import open_agent
 from openenv.train.dataset.play_progress import PlayProgress
-from openenv.train.dataset.run_traces import RunTraces
+from openenv.train.dataset.play_traces import PlayTraces
 from openenv.train.episodes.episode import Episode
 from openenv.train.episodes.played_episode import Message, PlayedEpisode, text_of
 from openenv.train.settings.play_settings import PlaySettings
@@ -101,7 +101,7 @@ def collect(
     collection = Collection(output)
     collection.check_free()
     with (
-        RunTraces(collection.traces, settings) as traces,
+        PlayTraces(collection.traces, settings) as traces,
         open_agent(settings, min(sessions, episodes), traces.env_vars) as (agent, opened),
     ):
         tasks = training_tasks(
@@ -158,7 +158,7 @@ def add_episodes(
     agent: Agent,
     tasks: Sequence[NumberedTask],
     sessions: Sessions,
-    traces: RunTraces,
+    traces: PlayTraces,
     console: Console | None,
 ) -> None:
     """Play the episodes that a folder lacks, and write them into it.

@@ -14,7 +14,7 @@ from openenv.records.collection import Collection
 from openenv.records.evaluation import Estimate, Evaluation, TaskResult
 from openenv.train.agents.opening import open_agent
 from openenv.train.dataset.collecting import EpisodeWriter, add_episodes
-from openenv.train.dataset.run_traces import RunTraces
+from openenv.train.dataset.play_traces import PlayTraces
 from openenv.train.evaluation.intervals import share_estimate
 from openenv.train.evaluation.pass_at_k import pass_at_k
 from openenv.train.evaluation.statistics import Attempt, Statistics
@@ -68,13 +68,13 @@ def evaluate(
     _check(samples, ks, num_tasks)
     console = console or Console()
     most = _number_of_the_run(settings)
-    has_greedy = settings.asks_for_greedy_too()
+    has_greedy = settings.has_greedy_figure()
     settings = settings.with_defaults()
     # How to play decides what episodes there are; what counts as success does not.
     collection = Collection(output)
     collection.check_free()
     with (
-        RunTraces(collection.traces, settings) as traces,
+        PlayTraces(collection.traces, settings) as traces,
         open_agent(settings, sessions, traces.env_vars) as (agent, opened),
     ):
         tasks = evaluation_tasks(

@@ -46,7 +46,7 @@ class RolloutRecorder(Protocol):
         ...
 
     def add(self, batch: RolloutBatch) -> None:
-        """Record episodes. It neither blocks nor fails: training goes on without a record.
+        """Record episodes. It neither blocks nor fails: training continues without a record.
 
         Args:
             batch: The episodes.
