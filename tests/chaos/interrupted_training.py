@@ -97,7 +97,7 @@ def _trained(
     with (
         ThreadPoolExecutor(1) as others,
         patch.object(grpo, "RolloutFunction", _Recorder),
-        patch("openenv.train.run.joint.Sessions", _CountedSessions),
+        patch("openenv.train.run.environments.Sessions", _CountedSessions),
     ):
         disturbed = others.submit(disturb, server, effort, _CountedSessions.progress)
         try:

@@ -21,7 +21,7 @@ class Collection:
           settings.json    how they were played
           episodes.jsonl   a conversation in each line
           left_out.jsonl   the episodes that are not among them, with the reason
-          traces.db        every request and answer of all of them; see RunTraces
+          traces.db        every request and answer of all of them; see PlayTraces
 
     Each line of ``episodes.jsonl`` has ``messages`` and ``tools`` as TRL's ``SFTTrainer`` takes them, and of the
     episode its ``index``, ``environment``, ``task``, ``reward``, ``rewards``, ``length``, ``illegal_actions`` and

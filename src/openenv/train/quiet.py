@@ -28,7 +28,7 @@ __all__ = ["quiet_about_tied_weights", "quiet_libraries"]
 def quiet_libraries() -> Iterator[None]:
     """Turn off the libraries' progress bars and the notices that a user can do nothing about."""
     had_progress_bars = transformers_logging.is_progress_bar_enabled()
-    # TRL asks for this variable from those who know that rollout_func may change.
+    # TRL warns without this variable that rollout_func may change.
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
     had_bars_of_datasets = not are_progress_bars_disabled()
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from rich.console import Console
 from tests.support.models.chat_models import save_chat_model
 from tests.support.servers import RunningServer
 from transformers import TrainerCallback
@@ -13,8 +14,10 @@ from transformers import TrainerCallback
 from openenv.core.exceptions import ConfigurationError
 from openenv.records.run_folder import RunFolder
 from openenv.train.agents.policy import Policy, make_policy
+from openenv.train.dataset.run_recorder import RunRecorder
 from openenv.train.quiet import quiet_libraries
-from openenv.train.run.grpo import episode_reward, make_joint_trainer
+from openenv.train.run.environments import OpenRun
+from openenv.train.run.grpo import episode_reward, make_trainer
 from openenv.train.settings.config import TrainConfig
 from openenv.train.spec.sessions import Sessions
 
@@ -45,8 +48,8 @@ def train(
     with quiet_libraries():
         policy = make_policy(config, sessions)
         run = config.make_folder("stairs")
-        trainer = make_joint_trainer({"": policy}, {"": sessions}, config, run, callbacks or [])
-        trainer.train()
+        opened = OpenRun(config, run, None, {"": sessions}, RunRecorder(config, run), Console(quiet=True))
+        make_trainer(opened, {"": policy}, callbacks or []).train()
     return policy, run
 
 

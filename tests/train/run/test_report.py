@@ -13,8 +13,8 @@ from matplotlib.image import imread
 
 from openenv.records.run_folder import RunFolder
 from openenv.records.run_start import RunStart
-from openenv.records.scores import Score
-from openenv.train.run.report import AFTER, BEFORE, RANDOM, SCRIPTED, draw_curve, draw_curves, score_name, write_report
+from openenv.records.scores import AFTER, BEFORE, RANDOM, SCRIPTED, Score, score_name
+from openenv.train.run.report import draw_curve, draw_curves, write_report
 from openenv.train.run.report_parts import component_table, reward_histogram
 from openenv.train.settings.config import TrainConfig, load_config
 
@@ -94,7 +94,7 @@ def test_the_page_says_what_went_wrong_and_how_it_was_run(tmp_path: Path) -> Non
     assert "The model's mean reward +2.000 is above the scripted player's +1.000" in page.words
     for words in ("best episode, seed 0: reward +1.5 in 2 steps", "median episode, seed 1", "worst episode, seed 2"):
         assert words in page.words
-    for words in ("2026-03-01 12:00:00+01:00", f"openenv train {HOSTILE}", "trl 1.16.1", "gone on with"):
+    for words in ("2026-03-01 12:00:00+01:00", f"openenv train {HOSTILE}", "trl 1.16.1", "resumed"):
         assert words in page.words
     settings = text[text.index("<h2>Settings") :]
     assert "<details><summary>config.yaml" in settings, "closed"

@@ -52,6 +52,9 @@ if TYPE_CHECKING:
 
     from openenv.core.env_client import EnvClient
     from openenv.core.sync_client import SyncEnvClient
+    from openenv.train.agents.agent import EndedEpisode
+    from openenv.train.spec.sessions import Sessions
+    from openenv.train.tasks.task_choice import NumberedTask
 
 __all__ = ["ApiAgent", "PlayedEpisode", "to_openai"]
 
@@ -138,37 +141,41 @@ class ApiAgent:
             ConfigurationError: The model's server refuses the request.
             ConnectionFailedError: There is no server of the model, or it fails again and again.
         """
-        offered = EnvironmentTools.of(client) if self.actions == "tools" else ActionText(_action_of(client))
-        loop = background_loop()
-        playing = self.play(client.async_client, tasks, offered)
-        try:
-            while (played := loop.run(_next_of(playing))) is not None:
-                yield played
-        finally:
-            loop.run(_close(playing))
+        return (played for _, played in self._episodes(client, list(enumerate(tasks))))
 
-    async def play(
-        self,
-        client: "EnvClient[Any, Any, Any]",
-        tasks: Sequence[Mapping[str, Any]],
-        offered: EnvironmentTools | ActionText,
-    ) -> "AsyncIterator[PlayedEpisode]":
-        """Play one episode for each task, in a coroutine.
+    def batches(self, tasks: "Sequence[NumberedTask]", sessions: "Sessions") -> "Iterator[list[EndedEpisode]]":
+        """Play one episode for each task in a session of its own, and yield each as it ends, under its number.
 
         Args:
-            client: A client of the environment, used in this event loop.
-            tasks: What the resets are passed.
-            offered: What the model may do: the environment's tools, or its actions as text.
-
-        Yields:
-            The episodes, as they end.
+            tasks: The tasks with the episodes' numbers.
+            sessions: The environment; as many further sessions as ``concurrency`` are opened.
 
         Raises:
-            ConfigurationError: The model's server refuses the request.
-            ConnectionFailedError: There is no server of the model, or it fails again and again.
+            OpenEnvError: As `episodes`.
         """
-        todo = iter(enumerate(tasks))
-        ended: asyncio.Queue[PlayedEpisode | BaseException] = asyncio.Queue()
+        return ([ended] for ended in self._episodes(sessions.client, tasks))
+
+    def _episodes(
+        self, client: "SyncEnvClient[Any, Any, Any]", tasks: "Sequence[NumberedTask]"
+    ) -> "Iterator[EndedEpisode]":
+        offered = EnvironmentTools.of(client) if self.actions == "tools" else ActionText(_action_of(client))
+        loop = background_loop()
+        ending = self._ending(client.async_client, tasks, offered)
+        try:
+            while (ended := loop.run(_next_of(ending))) is not None:
+                yield ended
+        finally:
+            loop.run(_close(ending))
+
+    async def _ending(
+        self,
+        client: "EnvClient[Any, Any, Any]",
+        tasks: "Sequence[NumberedTask]",
+        offered: EnvironmentTools | ActionText,
+    ) -> "AsyncIterator[EndedEpisode]":
+        """Play one episode for each task, and yield each as it ends."""
+        todo = iter(tasks)
+        ended: asyncio.Queue[EndedEpisode | BaseException] = asyncio.Queue()
         count = min(self.concurrency, len(tasks))
         await client._started()
         contents = _Contents(await observed_pixels(client))
@@ -177,10 +184,10 @@ class ApiAgent:
             workers = [asyncio.create_task(self._work(number, client, begin, todo, ended)) for number in range(count)]
             try:
                 for _ in tasks:
-                    played = await ended.get()
-                    if isinstance(played, BaseException):
-                        raise played
-                    yield played
+                    episode = await ended.get()
+                    if isinstance(episode, BaseException):
+                        raise episode
+                    yield episode
             finally:
                 for worker in workers:
                     worker.cancel()
@@ -191,8 +198,8 @@ class ApiAgent:
         number: int,
         client: "EnvClient[Any, Any, Any]",
         begin: "Callable[[], _Conversation]",
-        todo: Iterator[tuple[int, Mapping[str, Any]]],
-        ended: "asyncio.Queue[PlayedEpisode | BaseException]",
+        todo: "Iterator[NumberedTask]",
+        ended: "asyncio.Queue[EndedEpisode | BaseException]",
     ) -> None:
         """Play one episode after another in a session; the first worker's is the client's own."""
         try:
@@ -207,7 +214,7 @@ class ApiAgent:
                     played_session = _PatientSession(session, partial(conversation.call_of, play))
                     with genai_span(INVOKE_AGENT, self.model, self._about, task.get("episode_id")):
                         await play_episodes(conversation, [play], played_session)
-                    ended.put_nowait(conversation.played(index, play))
+                    ended.put_nowait((play, conversation.played(index, play)))
             finally:
                 await (session.disconnect() if session is client else session.close())
         except Exception as error:  # noqa: BLE001  # raised where the episodes are waited for
@@ -551,9 +558,9 @@ def _action_of(client: "SyncEnvClient[Any, Any, Any]") -> Any:
     return own.action_class if isinstance(own, TypedEnvClient) else client.schemas()["action"]
 
 
-async def _next_of(playing: "AsyncIterator[PlayedEpisode]") -> PlayedEpisode | None:
-    return await anext(playing, None)
+async def _next_of(ending: "AsyncIterator[EndedEpisode]") -> "EndedEpisode | None":
+    return await anext(ending, None)
 
 
-async def _close(playing: Any) -> None:
-    await playing.aclose()
+async def _close(ending: Any) -> None:
+    await ending.aclose()

@@ -1,4 +1,4 @@
-"""What a person sees while episodes are played: one live line in a terminal, plain lines now and then elsewhere."""
+"""Progress of episodes that are played: one live line in a terminal, plain lines now and then elsewhere."""
 
 import threading
 import time
@@ -20,10 +20,10 @@ class PlayProgress:
     """Shows how many episodes have ended, their mean reward, and the time left; a context manager.
 
     Args:
-        console: Where to write.
+        console: Shows it.
         total: Episodes of the whole work.
         done: Those that were played before.
-        clock: Tells the time in seconds.
+        clock: Time in seconds.
         line_every_s: Seconds between two lines where there is no terminal; one also comes while no episode ends.
     """
 

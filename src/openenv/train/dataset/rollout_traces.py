@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from queue import Full, Queue
 from threading import Thread
@@ -11,13 +12,13 @@ from types import TracebackType
 from typing import Any, Self
 
 from openenv.auto.target import is_address
-from openenv.core.env_server.settings import ServerConfig, environment_variables
+from openenv.core.env_server.settings import ServerConfig
 from openenv.core.env_server.traces.recording import is_in_share
 from openenv.core.exceptions import ConfigurationError
 from openenv.traces.episodes import EVALUATION_ID, Conversation
-from openenv.traces.reading import TraceFile
 from openenv.traces.reading import open as open_traces
-from openenv.train.dataset.run_traces import episode_elsewhere, stored_messages, with_episode_id
+from openenv.train.agents.agent import EndedEpisode
+from openenv.train.dataset.conversation_file import ConversationFile, stored_messages, with_episode_id
 from openenv.train.episodes.played_episode import Message
 from openenv.train.rollout.play import MoveResult, Play
 from openenv.train.spec.rollout_recorder import RolloutBatch
@@ -26,7 +27,6 @@ __all__ = ["EvaluationTraces", "RolloutTraces"]
 
 logger = logging.getLogger(__name__)
 
-_MEBIBYTE = 1024 * 1024
 # Batches that wait to be written, beyond which the next ones are dropped.
 _MOST_WAITING = 8
 _PRUNE_EVERY_S = 30.0
@@ -42,7 +42,7 @@ class RolloutTraces:
     Args:
         path: The file. It is created when the block begins; where that fails, nothing is recorded.
         model: Name of the model that is trained.
-        environments: What each environment is made of, by its name among several; the name of a single one is empty.
+        environments: Target of each environment by its name among several; the name of a single one is empty.
         share: Share of the episodes that are recorded, from 0 to 1.
         leave_out: Paths of fields that are not recorded, beside those that ``OPENENV_TRACES_LEAVE_OUT`` names.
 
@@ -61,11 +61,11 @@ class RolloutTraces:
         share: float = 1.0,
         leave_out: Sequence[str] = (),
     ) -> None:
-        self._path = path
         self._model = model
         self._environments = environments
         self._share = share
-        self._leave_out = ServerConfig.read({"traces_leave_out": leave_out}).traces_leave_out
+        # Written by the thread alone.
+        self._file = ConversationFile(path, leave_out)
         self._queue: Queue[RolloutBatch | None] = Queue(_MOST_WAITING)
         self._thread: Thread | None = None
         self._dropped = 0
@@ -75,41 +75,39 @@ class RolloutTraces:
         """Environment variables with which the started servers record; ``None`` if they are not to."""
         if not self._share:
             return None
-        return environment_variables(
-            {
-                "traces": self._path.absolute(),
-                "traces_sample": self._share,
-                "traces_named_only": True,  # the games of examples and of a vocabulary are played on the same servers
-                "traces_leave_out": self._leave_out,
-            }
-        )
+        # The games of examples and of a vocabulary, which have no ids, are played on the same servers.
+        return self._file.env_vars(traces_sample=self._share, traces_named_only=True)
 
     def named(self, parameters: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-        """Return what a reset is passed, with an ``episode_id`` where episodes are recorded.
-
-        Args:
-            parameters: What the task passes to the reset; see `with_episode_id`.
-            prefix: What an ``episode_id`` that is made here begins with.
-        """
+        """Return what a reset is passed, with an ``episode_id`` where episodes are recorded; see `with_episode_id`."""
         return with_episode_id(parameters, prefix) if self._share else dict(parameters)
 
-    def evaluation(self, name: str, environment: str, step: int, player: str = "") -> "EvaluationTraces":
-        """Return what records the episodes of an evaluation.
+    def evaluation(
+        self,
+        name: str,
+        environment: str,
+        step: int,
+        player: str = "",
+        sampling: Mapping[str, Any] | None = None,
+        tools: Sequence[Mapping[str, Any]] = (),
+    ) -> "EvaluationTraces":
+        """Return the recorder of an evaluation, such as ``before training``, before the next optimiser step.
 
         Args:
-            name: Name of the evaluation, such as ``before training``.
+            name: Name of the evaluation.
             environment: Name of the environment among several; empty for a single one.
             step: The next optimiser step.
-            player: Who plays; empty for the model.
+            player: Name of the player; empty for the model.
+            sampling: Settings that the model's answers are sampled with, by name; ``None`` for a player without a
+                model.
+            tools: Tools that are offered, as chat templates take them; empty where actions are texts.
         """
-        return EvaluationTraces(self, name, environment, step, player)
+        return EvaluationTraces(
+            self, RolloutBatch(environment, step, (), (), sampling or {}, tools, evaluation=name, player=player)
+        )
 
     def has(self, episode_id: str | None) -> bool:
-        """Return whether an episode is part of the share that is recorded, which the servers decide alike.
-
-        Args:
-            episode_id: The id that its reset names.
-        """
+        """Return whether the episode with an id is part of the share that is recorded, which servers decide alike."""
         return episode_id is not None and is_in_share(episode_id, self._share)
 
     def add(self, batch: RolloutBatch) -> None:
@@ -134,16 +132,16 @@ class RolloutTraces:
                 self._queue.put(None, timeout=_CLOSE_TIMEOUT_S)
             thread.join(_CLOSE_TIMEOUT_S)
         if thread.is_alive():
-            logger.warning("the traces %s were not written completely in %g s", self._path, _CLOSE_TIMEOUT_S)
+            logger.warning("the traces %s were not written completely in %g s", self._file.path, _CLOSE_TIMEOUT_S)
         if self._dropped:
-            logger.warning("the traces %s lack the conversations of %d episodes", self._path, self._dropped)
+            logger.warning("the traces %s lack the conversations of %d episodes", self._file.path, self._dropped)
 
     def __enter__(self) -> Self:
         """Create the file, and start the thread."""
         if not self._share:
             return self
         try:
-            open_traces(self._path, create=True).close()
+            open_traces(self._file.path, create=True).close()
         except ConfigurationError as error:
             self._share = 0.0
             logger.warning("the episodes of this training are not recorded: %s", error)
@@ -160,11 +158,11 @@ class RolloutTraces:
 
     def _drop(self, batch: RolloutBatch, why: str) -> None:
         if not self._dropped:
-            logger.warning("the traces %s %s", self._path, why)
+            logger.warning("the traces %s %s", self._file.path, why)
         self._dropped += len(batch.plays)
 
     def _run(self) -> None:
-        writing = _Writing(self._path, self._model, self._environments, self.has, self._leave_out)
+        writing = _Writing(self._file, self._model, self._environments, self.has)
         try:
             while (batch := self._queue.get()) is not None:
                 writing.add(batch)
@@ -173,72 +171,46 @@ class RolloutTraces:
 
 
 class EvaluationTraces:
-    """Traces of one evaluation of a training; an `EvaluationRecorder`. `RolloutTraces.evaluation` makes it.
+    """Traces of one evaluation of a training; an `EpisodeRecorder`. `RolloutTraces.evaluation` makes it.
 
     The ``episode_id`` that is made for an episode begins with ``evaluation-``, so that its server's record says what it
     is, and nothing is trained on its own test. Of a task with an ``episode_id`` of its own only the conversation says
     it, as ``extra["evaluation"]``: that id may be the one of rollouts, too.
-
-    Args:
-        traces: Records them.
-        name: As for `RolloutTraces.evaluation`, and so are the others.
-        environment: The environment.
-        step: The next optimiser step.
-        player: Who plays.
     """
 
-    def __init__(self, traces: RolloutTraces, name: str, environment: str, step: int, player: str) -> None:
+    def __init__(self, traces: RolloutTraces, about: RolloutBatch) -> None:
         self._traces = traces
-        self._name = name
-        self._environment = environment
-        self._step = step
-        self._player = player
+        # A batch without episodes.
+        self._about = about
 
     def named(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Return what a reset is passed; see `RolloutTraces.named`."""
         return self._traces.named(parameters, EVALUATION_ID)
 
-    def add(self, plays: Sequence[Play], sampling: Mapping[str, Any], tools: Sequence[Mapping[str, Any]]) -> None:
+    def add(self, episodes: Sequence[EndedEpisode]) -> None:
         """Have episodes written; drop them if too many wait already."""
-        groups = range(len(plays))
-        batch = RolloutBatch(
-            self._environment, self._step, plays, groups, sampling, tools, self._name, player=self._player
-        )
-        self._traces.add(batch)
+        plays = [play for play, _ in episodes]
+        self._traces.add(replace(self._about, plays=plays, groups=range(len(plays))))
 
 
 class _Writing:
-    """State of the thread: the open file.
-
-    Args:
-        path: The file.
-        model: Name of the model.
-        environments: As for `RolloutTraces`.
-        has: Says whether the episode with an id is recorded.
-        leave_out: Paths of fields that are not recorded.
-    """
+    """State of the thread that writes."""
 
     def __init__(
-        self,
-        path: Path,
-        model: str,
-        environments: Mapping[str, str],
-        has: Callable[[str], bool],
-        leave_out: Sequence[str],
+        self, file: ConversationFile, model: str, environments: Mapping[str, str], has: Callable[[str], bool]
     ) -> None:
-        self._path = path
+        self._file = file
         self._model = model
         self._environments = environments
         self._has = has
-        self._leave_out = leave_out
-        self._file: TraceFile | None = None
+        # Episodes since the last batch that was written.
         self._lost = 0
         self._prune_at = time.monotonic() + _PRUNE_EVERY_S
 
     def add(self, batch: RolloutBatch) -> None:
         """Write the episodes of a batch that are part of the share, all or none."""
         try:
-            self._write(batch.environment, list(self._chosen(batch)))
+            self._write(batch)
         except ConfigurationError as error:
             if not self._lost:
                 logger.warning("the traces can't be written, so conversations may not be on record: %s", error)
@@ -250,17 +222,14 @@ class _Writing:
             self._lost += self._count(batch)
             return
         if self._lost:
-            logger.warning("the traces %s are written again; they lack %d conversations", self._path, self._lost)
+            logger.warning("the traces %s are written again; they lack %d conversations", self._file.path, self._lost)
             self._lost = 0
 
     def close(self) -> None:
         """Close the file, within its bounds."""
-        file, self._file = self._file, None
-        if file is None:
-            return
         try:
-            self._prune(file)
-            file.close()
+            self._prune()
+            self._file.close()
         except ConfigurationError as error:
             logger.warning("the traces were not closed in order: %s", error)
 
@@ -274,23 +243,16 @@ class _Writing:
             if episode_id is not None and self._has(episode_id):
                 yield play, _conversation(self._model, batch, number, group, episode_id)
 
-    def _write(self, environment: str, chosen: list[tuple[Play, Conversation]]) -> None:
-        if self._file is None:
-            self._file = open_traces(self._path, create=True, leave_out=self._leave_out)
-        target = self._environments[environment]
-        if is_address(target):
-            for play, conversation in chosen:
-                self._file.add(episode_elsewhere(target, play.episode), [], [conversation])
-        else:
-            self._file.add_conversations(conversation for _, conversation in chosen)
+    def _write(self, batch: RolloutBatch) -> None:
+        target = self._environments[batch.environment]
+        chosen = [(play.episode, conversation) for play, conversation in self._chosen(batch)]
+        self._file.add(target, chosen, is_elsewhere=is_address(target))
         if time.monotonic() >= self._prune_at:
-            self._prune(self._file)
+            self._prune()
 
-    def _prune(self, file: TraceFile) -> None:
+    def _prune(self) -> None:
         self._prune_at = time.monotonic() + _PRUNE_EVERY_S
-        config = ServerConfig.read()
-        before = time.time() - config.traces_max_age_s
-        file.prune(before=before, max_bytes=config.traces_max_size_mb * _MEBIBYTE)
+        self._file.prune(before=time.time() - ServerConfig.read().traces_max_age_s)
 
 
 def _conversation(model: str, batch: RolloutBatch, number: int, group: int, episode_id: str) -> Conversation:
@@ -323,7 +285,7 @@ def _conversation(model: str, batch: RolloutBatch, number: int, group: int, epis
 
 
 def _messages(play: Play, *, calls_tools: bool) -> list[Message]:
-    """Return what the model was shown and did."""
+    """Return the conversation of an episode as messages."""
     turns = play.episode.turns
     if calls_tools:
         opening = turns[0].observation if turns else play.observation

@@ -5,7 +5,7 @@ better than its group. The trainer learns from the very tokens that the rollout 
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from transformers import TrainerCallback
 from transformers.trainer_callback import PrinterCallback
@@ -18,32 +18,22 @@ from openenv.records.run_folder import RunFolder
 from openenv.train.agents.policy import Policy, takes_gpu
 from openenv.train.episodes.illegal_texts import IllegalTexts
 from openenv.train.generation.trainers import max_context_of
+from openenv.train.run.callbacks import MetricsFile
 from openenv.train.run.components import component_rewards, weighted_rewards
-from openenv.train.run.joint import training_spec
+from openenv.train.run.environments import OpenRun, training_spec
 from openenv.train.run.lora import lora_config
 from openenv.train.settings.config import TrainConfig
 from openenv.train.spec.environment_reward import log_components
 from openenv.train.spec.rollout_function import RolloutFunction
-from openenv.train.spec.rollout_recorder import RolloutRecorder
-from openenv.train.spec.sessions import Sessions
 from openenv.train.tasks.order import prompt_groups
 
-if TYPE_CHECKING:
-    from transformers import TrainerControl, TrainerState, TrainingArguments
-
-__all__ = ["MetricsFile", "NotedRollouts", "episode_reward", "make_joint_trainer"]
+__all__ = ["RunRollouts", "episode_reward", "make_trainer"]
 
 KEPT_CHECKPOINTS = 2
 
 
-class NotedRollouts:
-    """TRL's ``rollout_func`` of a run, which notes the answers that were no legal action.
-
-    Args:
-        play: Plays the episodes.
-        illegal_texts: Counts these answers.
-        config: The run's settings.
-    """
+class RunRollouts:
+    """TRL's ``rollout_func`` of a run, which counts the answers that were no legal action."""
 
     def __init__(self, play: RolloutFunction, illegal_texts: IllegalTexts, config: TrainConfig) -> None:
         self._play = play
@@ -51,15 +41,7 @@ class NotedRollouts:
         self._config = config
 
     def __call__(self, prompts: Sequence[Any], trainer: GRPOTrainer) -> dict[str, list[Any]]:
-        """Play the episodes.
-
-        Args:
-            prompts: Prompts of the run's dataset.
-            trainer: Says which step it is, and generates, as it is set up.
-
-        Returns:
-            What `RolloutFunction` returns; ``training_reward`` is that of the components which the run learns from.
-        """
+        """Play the episodes; ``training_reward`` is that of the components which the run learns from."""
         fields = self._play(prompts, trainer)
         if self._config.reward_components:
             fields["training_reward"] = weighted_rewards(self._config, fields)
@@ -82,10 +64,10 @@ def episode_reward(
     reward_components: Sequence[Mapping[str, float]] = (),
     **_: Any,
 ) -> list[float | None]:
-    """TRL's reward function: what the rollout found, with its means logged.
+    """TRL's reward function: the reward of each episode, with the means of how episodes went logged.
 
     Args:
-        training_reward: What is learned from, less the penalty; ``None`` where the environment failed.
+        training_reward: The reward to learn from, less the penalty; ``None`` where the environment failed.
         episode_reward: The environment's reward alone.
         episode_length: Actions in each episode.
         illegal_actions: Illegal ones among them.
@@ -111,21 +93,21 @@ def episode_reward(
         "cut_by_max_context": [limit == "max_context" for limit in cut_by],
         "cut_answers": cut_answers,
     }
-    places: dict[str, Sequence[int]] = {"episode": range(len(training_reward))}
+    indexes: dict[str, Sequence[int]] = {"episode": range(len(training_reward))}
     for name in dict.fromkeys(environment_name):
-        places[f"episode/{name}"] = [place for place, whose in enumerate(environment_name) if whose == name]
-    for prefix, own in places.items():
+        indexes[f"episode/{name}"] = [index for index, each in enumerate(environment_name) if each == name]
+    for prefix, own in indexes.items():
         for metric, values in measured.items():
             if values:
-                log_metric(f"{prefix}/{metric}", sum(values[place] for place in own) / len(own))
-        log_components(log_metric, prefix, [reward_components[place] for place in own if reward_components])
-        log_metric(f"{prefix}/best_reward", max(episode_reward[place] for place in own))
-        log_metric(f"{prefix}/worst_reward", min(episode_reward[place] for place in own))
+                log_metric(f"{prefix}/{metric}", sum(values[index] for index in own) / len(own))
+        log_components(log_metric, prefix, [reward_components[index] for index in own if reward_components])
+        log_metric(f"{prefix}/best_reward", max(episode_reward[index] for index in own))
+        log_metric(f"{prefix}/worst_reward", min(episode_reward[index] for index in own))
     return list(training_reward)
 
 
 def _flat_groups(prompts: Sequence[Any], rewards: Sequence[float | None]) -> list[bool]:
-    """Say of each episode whether all of its group got the same reward; TRL says so only of whole batches."""
+    """Return for each episode whether all of its group got the same reward; TRL logs that of whole batches only."""
     flat: list[bool] = []
     for group in prompt_groups(prompts):
         known = [reward for number in group if (reward := rewards[number]) is not None]
@@ -133,49 +115,15 @@ def _flat_groups(prompts: Sequence[Any], rewards: Sequence[float | None]) -> lis
     return flat
 
 
-class MetricsFile(TrainerCallback):
-    """Writes what is logged in each optimiser step as a line of ``metrics.jsonl``.
-
-    Args:
-        folder: The run's folder.
-        illegal_texts: The answers of the step that were no legal action.
-    """
-
-    def __init__(self, folder: RunFolder, illegal_texts: IllegalTexts | None = None) -> None:
-        self._folder = folder
-        self._illegal_texts = illegal_texts or IllegalTexts()
-
-    def on_log(
-        self,
-        args: "TrainingArguments",
-        state: "TrainerState",
-        control: "TrainerControl",
-        logs: dict[str, Any] | None = None,
-        **kwargs: Any,
-    ) -> None:
-        """Write a line."""
-        # The summary at the end of a training is no step's.
-        if logs and "train_runtime" not in logs:
-            self._folder.add_metrics({"step": state.global_step, **logs, **self._illegal_texts.take()})
-
-
-def make_joint_trainer(
-    policies: Mapping[str, Policy],
-    sessions: Mapping[str, Sessions],
-    config: TrainConfig,
-    folder: RunFolder,
-    callbacks: Sequence[TrainerCallback] = (),
-    recorder: RolloutRecorder | None = None,
+def make_trainer(
+    run: OpenRun, policies: Mapping[str, Policy], callbacks: Sequence[TrainerCallback] = ()
 ) -> GRPOTrainer:
-    """Put TRL's trainer together.
+    """Make TRL's trainer of a run.
 
     Args:
+        run: The run.
         policies: The policy to train, with its renderer for each environment, by the names of ``config.parts``.
-        sessions: The environments, by these names; as many sessions of each as it plays episodes in one step.
-        config: The run's settings.
-        folder: Takes metrics and checkpoints.
         callbacks: Called after each step, once its metrics were written.
-        recorder: Records the episodes; ``None`` for none.
 
     Returns:
         A trainer whose ``train`` runs the whole schedule.
@@ -184,15 +132,16 @@ def make_joint_trainer(
         ConfigurationError: A tracker of ``report_to`` is not installed, or vLLM is not set up for the run.
         ConnectionFailedError: There is no vLLM at its server's address.
     """
+    config, folder = run.config, run.folder
     policy = next(iter(policies.values()))
-    illegal = IllegalTexts()
-    spec = training_spec(config, sessions)
+    illegal_texts = IllegalTexts()
+    spec = training_spec(config, run.sessions)
     rollouts = RolloutFunction(
         spec,
         max_context=config.max_context,
         illegal_penalty=config.illegal_penalty,
         renderers={name: own.renderer for name, own in policies.items()},
-        recorder=recorder,
+        recorder=run.recorder,
     )
     functions, rewards = _rewards(config)
     try:
@@ -202,8 +151,8 @@ def make_joint_trainer(
             args=_arguments(config, folder, rewards),
             train_dataset=spec.train_dataset,
             reward_funcs=functions,
-            rollout_func=NotedRollouts(rollouts, illegal, config),
-            callbacks=[MetricsFile(folder, illegal), *callbacks],
+            rollout_func=RunRollouts(rollouts, illegal_texts, config),
+            callbacks=[MetricsFile(folder, illegal_texts), *callbacks],
             peft_config=lora_config(config, "grpo"),
         )
     except (OSError, RuntimeError, ValueError) as error:
@@ -211,13 +160,13 @@ def make_joint_trainer(
         if refusal is None:
             raise
         raise refusal from error
-    _check_room(trainer, config)
+    _check_context(trainer, config)
     trainer.remove_callback(PrinterCallback)
     return trainer
 
 
 def _refusal(error: Exception, config: TrainConfig) -> OpenEnvError | None:
-    """Return what an error of a trainer's beginning says of the settings; ``None`` if it is about something else."""
+    """Return the error of the settings that made a trainer fail to begin; ``None`` for an error of another kind."""
     text = str(error)
     # transformers knows no such tracker, or its callback misses a package.
     if config.report_to and ("is not supported, only" in text or "Callback requires" in text):
@@ -230,7 +179,7 @@ def _refusal(error: Exception, config: TrainConfig) -> OpenEnvError | None:
     return None
 
 
-def _check_room(trainer: GRPOTrainer, config: TrainConfig) -> None:
+def _check_context(trainer: GRPOTrainer, config: TrainConfig) -> None:
     room = max_context_of(trainer)
     if config.vllm and room < config.max_context:
         raise ConfigurationError(

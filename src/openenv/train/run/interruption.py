@@ -41,7 +41,9 @@ class Interruption:
 
     def __init__(self) -> None:
         self.received: int | None = None
+        # Within `steps`.
         self._in_steps = False
+        # The handlers that were there, for `__exit__`.
         self._before: dict[signal.Signals, Any] = {}
 
     @contextmanager
@@ -63,7 +65,7 @@ class Interruption:
             raise TrainingInterruptedError(self.received)
 
     def __enter__(self) -> Self:
-        """Take the signals over."""
+        """Install the handlers."""
         if threading.current_thread() is threading.main_thread():
             self._before = {number: signal.signal(number, self._receive) for number in _SIGNALS}
         return self
@@ -71,7 +73,7 @@ class Interruption:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Give them back."""
+        """Restore the handlers that were there before."""
         for number, handler in self._before.items():
             signal.signal(number, handler)
 

@@ -15,18 +15,12 @@ __all__ = ["lora_config", "whole_model"]
 
 
 def lora_config(config: TrainConfig, purpose: str) -> LoraConfig | None:
-    """Return what TRL's trainers take as ``peft_config``, and make ready for what they draw at random.
+    """Return the ``peft_config`` of TRL's trainers, ``None`` for a run that learns all weights.
 
-    Args:
-        config: The run's settings.
-        purpose: What is trained next; another purpose draws other numbers.
-
-    Returns:
-        ``peft``'s settings, or ``None`` for a run that learns all weights.
+    Torch is seeded for the first weights of the additions, for another purpose of the training with another seed.
     """
     if config.lora is None:
         return None
-    # The additions' first weights are drawn from torch's own generator.
     torch.manual_seed(derived_seed(config.seed, "lora", purpose))
     return LoraConfig(
         r=config.lora.rank,

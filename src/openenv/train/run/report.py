@@ -1,4 +1,4 @@
-"""What a run leaves for people: the learning curve as a picture, and one HTML page that needs nothing else."""
+"""Report of a run: the learning curve as a picture, and one HTML page that needs nothing else."""
 
 import base64
 import html
@@ -38,18 +38,7 @@ from openenv.train.run.report_parts import (
 )
 from openenv.train.settings.config import TrainConfig
 
-__all__ = [
-    "AFTER",
-    "BEFORE",
-    "RANDOM",
-    "SCRIPTED",
-    "WARMED_UP",
-    "draw_curve",
-    "draw_curves",
-    "draw_losses",
-    "score_name",
-    "write_report",
-]
+__all__ = ["draw_curve", "draw_curves", "draw_losses", "write_report"]
 
 _TEMPLATE = Path(__file__).with_name("report.html")
 _LINE, _FAINT, _INK, _GRID = "#2457d6", "#9db4ee", "#20242c", "#e4e7ee"
@@ -60,14 +49,10 @@ _COMPONENT = "episode/reward_components/"
 
 
 def draw_curve(metrics: Sequence[Mapping[str, Any]], scores: Mapping[str, Score], title: str, path: Path) -> None:
-    """Draw the learning curve.
+    """Draw the learning curve of one environment as a PNG.
 
-    Args:
-        metrics: The lines of ``metrics.jsonl``.
-        scores: Scores by player; the random and the scripted player become lines, the model's scores dots: empty ones
-            for the greedy figures, at the step at which they were measured.
-        title: Heading of the picture.
-        path: Where the PNG goes.
+    The random and the scripted player are lines, the model's scores dots at the step at which they were measured: empty
+    ones for the greedy figures.
     """
     components = _components(metrics)
     heights = (3.4, 2.0, 1) if components else (3.4, 1)
@@ -97,15 +82,7 @@ def draw_curves(
     title: str,
     path: Path,
 ) -> None:
-    """Draw a learning curve for each of several environments.
-
-    Args:
-        metrics: The lines of ``metrics.jsonl``.
-        scores: Scores by `score_name`.
-        environments: The environments' names.
-        title: Heading of the picture.
-        path: Where the PNG goes.
-    """
+    """Draw a learning curve for each of several environments as a PNG, from scores by `score_name`."""
     figure = Figure(figsize=(9, 0.8 + 3.2 * len(environments)), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
     last = max((row["step"] for row in metrics), default=0)
@@ -129,13 +106,7 @@ def _scores_in(environment: str, scores: Mapping[str, Score]) -> dict[str, Score
 
 
 def draw_losses(metrics: Sequence[Mapping[str, Any]], title: str, path: Path) -> None:
-    """Draw how the loss of a warm-up falls.
-
-    Args:
-        metrics: The lines of ``warm_up/metrics.jsonl``.
-        title: Heading of the picture.
-        path: Where the PNG goes.
-    """
+    """Draw the loss of a warm-up as a PNG, from the lines of ``warm_up/metrics.jsonl``."""
     figure = Figure(figsize=(9, 4.2), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
@@ -210,13 +181,7 @@ def _tidy(axes: Any) -> None:
 
 
 def write_report(folder: RunFolder, config: TrainConfig, title: str) -> None:
-    """Draw the curve and write the page.
-
-    Args:
-        folder: The run's folder, with its metrics and scores.
-        config: The run's settings.
-        title: Heading of both.
-    """
+    """Draw the curve of a run and write its page, from the metrics and scores in its folder."""
     scores = folder.read_scores()
     names = list(config.parts)
     if config.grpo and config.environments:

@@ -1,4 +1,4 @@
-"""Parts of a run's page: warnings, a histogram of rewards, episodes turn by turn, how the run was started."""
+"""Parts of a run's page: warnings, a histogram of rewards, episodes turn by turn, starts of the run."""
 
 import html
 from bisect import bisect_left
@@ -36,11 +36,7 @@ def row(*cells: Any) -> str:
 
 
 def component_table(scores: Mapping[str, Score]) -> str:
-    """Return the mean of each component of the reward, a column for each; nothing where there are none.
-
-    Args:
-        scores: The scores by player.
-    """
+    """Return the mean of each component of the reward, a column for each; nothing where there are none."""
     names = list(dict.fromkeys(name for score in scores.values() for name in score.reward_components))
     if not names:
         return ""
@@ -68,14 +64,7 @@ def warning_section(warnings: Sequence[TrainingWarning]) -> str:
 
 
 def reward_histogram(rewards: Mapping[str, Sequence[float]]) -> str:
-    """Return a table with a bar for each player and each range of rewards.
-
-    Args:
-        rewards: The rewards of each player's episodes.
-
-    Returns:
-        The table; nothing where there are no rewards.
-    """
+    """Return a table with a bar for each player and each range of rewards; nothing where there are no rewards."""
     players = {player: [round(value, 3) for value in values] for player, values in rewards.items() if values}
     if not players:
         return ""
@@ -134,12 +123,7 @@ def _turn_row(number: int, turn: Mapping[str, Any]) -> str:
 
 
 def example_details(examples: Mapping[str, Mapping[str, Any]], environment: str) -> str:
-    """Return the best, the median and the worst episode, each to be opened; the best is open.
-
-    Args:
-        examples: Those of a `Score`.
-        environment: The environment's name; empty where there is one only.
-    """
+    """Return the best, the median and the worst episode of a `Score`, each to be opened; the best is open."""
     where = f"{environment}: " if environment else ""
     return "".join(
         f"<details{' open' if name == 'best' else ''}><summary>{cell(f'{where}{name} episode, seed ')}"
@@ -150,10 +134,10 @@ def example_details(examples: Mapping[str, Mapping[str, Any]], environment: str)
 
 
 def start_rows(starts: Sequence[RunStart]) -> str:
-    """Return the table of when a run was started and gone on with, by which commands, and with which versions."""
+    """Return the rows of a run's starts: when it was started and resumed, by which commands, with which versions."""
     rows = []
     for number, start in enumerate(starts):
         versions = ", ".join(f"{name} {version}" for name, version in start.versions.items())
-        rows += [row("started" if number == 0 else "gone on with", start.time.replace("T", " "))]
+        rows += [row("started" if number == 0 else "resumed", start.time.replace("T", " "))]
         rows += [f"<tr><td>command<td><code>{cell(start.command)}</code></tr>", row("versions", versions)]
     return "".join(rows)

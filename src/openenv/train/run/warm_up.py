@@ -5,9 +5,10 @@ An example is written in the very tokens in which the model will play, and only 
 
 import json
 import shutil
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from datasets import Dataset  # type: ignore[import-untyped]
 from rich.console import Console
@@ -20,53 +21,58 @@ from openenv.core.client_types import StepResult
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.rubrics.bounds import reaches
 from openenv.records.collection import Collection
-from openenv.train.agents.players import Player
+from openenv.train.agents.agent import play
+from openenv.train.agents.player_agent import PlayerAgent, PlayerMaker, scripted_players
 from openenv.train.agents.policy import Policy, takes_gpu
-from openenv.train.agents.recording import form_of, play_tasks
+from openenv.train.agents.recording import form_of
 from openenv.train.dataset.recorded import recorded_episodes
 from openenv.train.episodes.episode import Episode
 from openenv.train.rollout.play import MoveResult, call_text
 from openenv.train.rollout.renderer import Renderer, first_content
+from openenv.train.run.environments import OpenRun
 from openenv.train.run.lora import lora_config, whole_model
 from openenv.train.settings.config import TrainConfig
 from openenv.train.spec.example_check import player_missing
-from openenv.train.spec.run_tasks import training_tasks
 from openenv.train.spec.sessions import Sessions
 from openenv.train.tasks.seeds import derived_seed
+from openenv.train.tasks.task_choice import training_tasks
 
 if TYPE_CHECKING:
     from transformers import TrainerControl, TrainerState, TrainingArguments
 
-    from openenv.auto.package import EnvironmentPackage
-
-__all__ = ["call_examples", "check_examples", "example_tokens", "find_examples", "learn_examples"]
+__all__ = ["call_examples", "check_examples", "example_tokens", "find_examples", "learn_examples", "warm_up"]
 
 NOT_LEARNED = -100
 MOST_LINES = 10
 
 
-def check_examples(config: TrainConfig, sessions: Sessions, policy: Policy) -> None:
-    """Refuse early what `find_examples` would refuse, without playing an episode; nothing where no ``sft`` is set.
+def warm_up(run: OpenRun, policies: Mapping[str, Policy]) -> float:
+    """Let the model learn from the run's examples, and save it in the run's folder; return the seconds that it took.
 
-    Raises:
-        ConfigurationError: As `find_examples`.
+    The model that is saved is the one to load afterwards: the trainer leaves wrappers around this one.
     """
+    start = time.monotonic()
+    examples = [
+        example_tokens(episode, policies[name].renderer)
+        for name, part in run.config.parts.items()
+        for episode in find_examples(part, run.sessions[name], policies[name])
+    ]
+    run.show(f"warm-up on {len(examples)} episodes")
+    policy = next(iter(policies.values()))
+    learn_examples(policy, examples, run.config, run.folder.warm_up, run.console)
+    return time.monotonic() - start
+
+
+def check_examples(config: TrainConfig, sessions: Sessions, policy: Policy) -> None:
+    """Refuse early what `find_examples` would refuse, without playing an episode."""
     if isinstance(config.sft, str):
         find_examples(config, sessions, policy)
     elif config.sft is not None:
-        _player_package(sessions)
+        _scripted_players(sessions)
 
 
 def call_examples(config: TrainConfig, sessions: Mapping[str, Sessions]) -> list[Episode]:
-    """Find the episodes to learn from of environments that have only tools; none where nothing is to be learned so.
-
-    Args:
-        config: The run's settings.
-        sessions: The environments, by the names of ``config.parts``.
-
-    Raises:
-        ConfigurationError: As `find_examples`.
-    """
+    """Find the episodes to learn from of environments that have only tools; none where nothing is to be learned so."""
     return [
         episode
         for name, part in config.parts.items()
@@ -142,7 +148,7 @@ def learn_examples(
 
     Args:
         policy: The model; do not use it afterwards, but load the one that was saved.
-        examples: What it learns from, as `example_tokens` writes it.
+        examples: The tokens and labels of `example_tokens`.
         config: The run's settings.
         folder: Takes the model, its tokenizer and ``metrics.jsonl``, all at once when it is done.
         console: Where progress is shown.
@@ -220,23 +226,22 @@ def _arguments(config: TrainConfig, folder: Path) -> SFTConfig:
     )
 
 
-def _player_package(sessions: Sessions) -> "EnvironmentPackage":
-    package = sessions.package
-    if package is None or package.manifest.player is None:
+def _scripted_players(sessions: Sessions) -> PlayerMaker:
+    make_player = scripted_players(sessions)
+    if make_player is None:
         raise player_missing(sessions.name)
-    return package
+    return make_player
 
 
 def _played(config: TrainConfig, sessions: Sessions, count: int) -> list[Episode]:
-    package = _player_package(sessions)
-    tasks = [{**config.reset, **task} for task in training_tasks(config, sessions, count)]
-    episodes: list[Episode] = []
-    for start in range(0, count, len(sessions)):
-        batch = tasks[start : start + len(sessions)]
-        players = [package.make_player(derived_seed(config.seed, "examples", start + i)) for i in range(len(batch))]
-        made = cast("list[Player]", players)
-        episodes += play_tasks(sessions, made, batch, max_turns=config.max_turns)
-    return episodes
+    agent = PlayerAgent(
+        _scripted_players(sessions),
+        lambda number, task: derived_seed(config.seed, "examples", number),
+        form_of(sessions),
+        config.max_turns,
+    )
+    tasks = training_tasks(config.tasks, sessions, count, seed=config.seed, reset=config.reset)
+    return [played.episode for played in play(agent, enumerate(tasks), sessions)]
 
 
 def _good(episodes: list[Episode], min_reward: float | None) -> list[Episode]:

@@ -118,7 +118,7 @@ _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 
 
 class TrainConfig(BaseModel):
-    """What a training run is made of; every value has a default but the environment.
+    """Settings of a training run; every value has a default but the environment.
 
     The defaults are those of the tiny policy. A pretrained model has other defaults for the length of the run, the
     batch, the learning rate and the limits; see ``PRETRAINED_DEFAULTS`` in this module or the run's ``config.yaml``.
@@ -297,7 +297,7 @@ class TrainConfig(BaseModel):
 
     @property
     def resets(self) -> list[dict[str, Any]]:
-        """What resets are passed beside the seed: in each stage of the curriculum, then in the rest of the run."""
+        """Parameters of resets beside the seed: in each stage of the curriculum, then in the rest of the run."""
         return [*({**self.reset, **stage.reset} for stage in self.curriculum), self.reset]
 
     @property
@@ -505,12 +505,12 @@ def _fault_text(fault: Mapping[str, Any]) -> str:
     return f"{name}: {message}; got {given!r}"
 
 
-def _names_beside(place: Sequence[str | int]) -> list[str]:
-    """Return the settings that there are where a fault lies, as faults name them."""
-    if len(place) == 1:
+def _names_beside(path: Sequence[str | int]) -> list[str]:
+    """Return the names of the settings in the section of a fault, as faults name them."""
+    if len(path) == 1:
         section: type[BaseModel] | None = TrainConfig
-    elif place[0] == "environments" and len(place) == 3:
+    elif path[0] == "environments" and len(path) == 3:
         section = EnvironmentSettings
     else:
-        section = _SECTIONS.get(str(place[0]))
-    return [".".join(map(str, (*place[:-1], name))) for name in section.model_fields] if section else []
+        section = _SECTIONS.get(str(path[0]))
+    return [".".join(map(str, (*path[:-1], name))) for name in section.model_fields] if section else []

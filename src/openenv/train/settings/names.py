@@ -96,7 +96,7 @@ def _is_on_the_hub(model: str) -> bool:
 
 
 def check_run(path: Path) -> None:
-    """Refuse to go on with what is no run, or with a run whose environment is gone.
+    """Refuse to resume what is no run, or a run whose environment is gone.
 
     Args:
         path: The run's folder.

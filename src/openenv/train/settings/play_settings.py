@@ -1,6 +1,5 @@
-"""What episodes are played with, outside of training."""
+"""The settings of episodes that are played outside of training: to collect them, or to evaluate a player."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,7 +20,7 @@ _PLAYER, _EPISODES, _FOLDER = (Option(heading=heading) for heading in ("Player",
 
 
 class PlaySettings(BaseModel):
-    """Which environment is played, by whom and how.
+    """Settings of episodes: the environment, the player, and how they are played.
 
     Example:
         >>> PlaySettings(environment="catch", player="scripted").who
@@ -122,11 +121,7 @@ class PlaySettings(BaseModel):
             "temperature": own.sampled_temperature,
             "seed": own.seed,
         }
-        return self.model_copy(update={name: value for name, value in as_evaluated.items() if not self._says(name)})
-
-    def task(self, task: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what a reset is passed for a task: its own parameters win."""
-        return {**(self.reset or {}), **task}
+        return self.model_copy(update={name: value for name, value in as_evaluated.items() if not self._is_set(name)})
 
     def decisive(self) -> dict[str, Any]:
         """Return what episodes depend on, as JSON values: no address, time limit or recording."""
@@ -134,10 +129,10 @@ class PlaySettings(BaseModel):
         settings = self.model_dump(mode="json", exclude=left_out)
         return {**settings, "environment": self.name, "max_turns": self.turn_limit, "reset": settings["reset"] or None}
 
-    def asks_for_greedy_too(self) -> bool:
+    def has_greedy_figure(self) -> bool:
         """Whether an evaluation has the greedy figure beside the sampled one, as the run of the model has."""
         own = self.own_config()
-        return own is not None and not self._says("temperature") and own.sampled_temperature > 0
+        return own is not None and not self._is_set("temperature") and own.sampled_temperature > 0
 
     def own_config(self) -> TrainConfig | None:
         """Return how the run of the model played this environment; ``None`` if the model is of no run."""
@@ -150,7 +145,7 @@ class PlaySettings(BaseModel):
         same = [part for part in config.parts.values() if part.environment == self.environment]
         return same[0] if config.environments and len(same) == 1 else config
 
-    def _says(self, name: str) -> bool:
+    def _is_set(self, name: str) -> bool:
         return name in self.model_fields_set and getattr(self, name) is not None
 
     @field_validator("reset")

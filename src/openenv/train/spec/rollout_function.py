@@ -11,7 +11,7 @@ from openenv.core.exceptions import ConfigurationError
 from openenv.train.episodes.played_episode import text_of
 from openenv.train.rollout.chat_renderer import ChatRenderer
 from openenv.train.rollout.loop import play_together
-from openenv.train.rollout.model_agent import ModelAgent
+from openenv.train.rollout.model_actor import ModelActor
 from openenv.train.rollout.plain_renderer import PlainRenderer
 from openenv.train.rollout.play import Limits, MoveResult, Play
 from openenv.train.rollout.renderer import Renderer, stop_ids_of
@@ -174,7 +174,7 @@ class _EnvironmentRollout:
         limits = Limits(self._task_set.max_turns or sys.maxsize, max_context, args.max_completion_length)
         plays = [self._play_of(number, prompt, renderer, limits) for number, prompt in enumerate(prompts)]
         with trainer_generator(trainer, seed=self._seed(trainer)) as generator:
-            play_together(ModelAgent(generator, renderer, limits, prompts), plays, self._task_set.sessions)
+            play_together(ModelActor(generator, renderer, limits, prompts), plays, self._task_set.sessions)
         for play in plays:
             if play.first is not None:
                 self._task_set.warn_of_hidden_text(play.first.observation)

@@ -1,4 +1,4 @@
-"""A language model as an agent: it writes answers in many episodes at once, and every token is recorded."""
+"""A language model as an actor: it writes answers in many episodes at once, and every token is recorded."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,10 +8,10 @@ from openenv.train.generation.generator import Completion, Generator
 from openenv.train.rollout.play import Limits, Move, Play
 from openenv.train.rollout.renderer import Renderer
 
-__all__ = ["ModelAgent"]
+__all__ = ["ModelActor"]
 
 
-class ModelAgent:
+class ModelActor:
     """A model that is loaded here; its answers of a turn are generated together.
 
     An episode's tokens are exactly what the model was fed and what it wrote: nothing is tokenised again.

@@ -17,9 +17,8 @@ from typer.testing import CliRunner
 
 from openenv.cli.__main__ import build_app
 from openenv.core.exceptions import ConfigurationError
-from openenv.records.scores import figure_name, sampled
-from openenv.train.run.joint import open_sessions, training_spec
-from openenv.train.run.report import AFTER, BEFORE, RANDOM, WARMED_UP, score_name
+from openenv.records.scores import AFTER, BEFORE, RANDOM, WARMED_UP, figure_name, sampled, score_name
+from openenv.train.run.environments import open_sessions, training_spec
 from openenv.train.run.training import TrainResult, resume, train
 from openenv.train.settings.config import TrainConfig, load_config
 from openenv.train.spec.task_set import TaskSet

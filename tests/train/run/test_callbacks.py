@@ -1,14 +1,17 @@
-"""What a person sees while a model trains."""
+"""Progress and warnings while a model trains."""
 
 from collections.abc import Callable
 from io import StringIO
 from itertools import count
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from rich.console import Console
 from transformers import TrainerControl, TrainerState, TrainingArguments
 
-from openenv.train.run.progress import TrainingProgress
+from openenv.train.run.callbacks import LiveWarnings, TrainingProgress
+from openenv.train.settings.config import TrainConfig
 
 
 def steps(shown: TrainingProgress, numbers: range) -> None:
@@ -54,3 +57,23 @@ def test_a_resumed_run_tells_the_time_of_what_is_left() -> None:
         steps(shown, range(101, 102))
     (line,) = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert line == "step 101/200  reward +0.500  length 9.0  13 steps/s  18:09 left"
+
+
+def test_each_warning_is_printed_once_and_as_soon_as_there_are_enough_steps(tmp_path: Path) -> None:
+    config = TrainConfig(environment="catch", output_dir=tmp_path)
+    folder = config.make_folder("catch")
+    console = Console(file=StringIO(), width=80)
+    warnings = LiveWarnings(console, config, folder)
+    nothing: Any = None
+    printed = []
+    for step in range(1, 41):
+        flat = 1.0 if step > 10 else 0.0
+        row = {"step": step, "episode/reward": -float(flat), "episode/flat_groups": flat, "entropy": 1.0 - flat}
+        folder.add_metrics({**row, "episode/best_reward": 1.0})
+        state: Any = SimpleNamespace(global_step=step)
+        warnings.on_log(nothing, state, nothing, logs=row)
+        printed.append(console.file.getvalue())  # type: ignore[attr-defined]
+    assert printed[18] == "", "nothing is wrong in the first ten steps, and these are not enough of the next"
+    assert printed[19].count("warning   at step 20: ") == 2
+    assert "In 100% of the groups" in printed[19]
+    assert printed[39] == printed[19]

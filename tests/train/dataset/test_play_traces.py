@@ -3,6 +3,7 @@
 import logging
 from io import StringIO
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -15,10 +16,10 @@ from openenv.core.exceptions import ConfigurationError
 from openenv.records.collection import Collection
 from openenv.traces import EpisodeRecord
 from openenv.train.dataset.collecting import collect
-from openenv.train.dataset.run_traces import RunTraces
-from openenv.train.episodes.episode import Episode
+from openenv.train.dataset.play_traces import PlayTraces
 from openenv.train.episodes.played_episode import PlayedEpisode
 from openenv.train.evaluation.evaluating import evaluate
+from openenv.train.rollout.play import Play
 from openenv.train.settings.play_settings import PlaySettings
 
 
@@ -60,9 +61,9 @@ def test_the_started_server_and_the_player_record_one_episode(tmp_path: Path) ->
 
 
 def test_each_episode_has_an_id_unless_its_task_has_one(tmp_path: Path) -> None:
-    with RunTraces(tmp_path / "traces.db", PlaySettings(environment="catch", player="scripted")) as recording:
+    with PlayTraces(tmp_path / "traces.db", PlaySettings(environment="catch", player="scripted")) as recording:
         tasks: list[dict[str, Any]] = [{"episode_id": "mine"}, {"episode_id": None}, {}, {}]
-        named = [task["episode_id"] for _, task in recording.named(enumerate(tasks))]
+        named = [recording.named(task)["episode_id"] for task in tasks]
     assert named[0] == "mine"
     assert all(isinstance(each, str) for each in named)
     assert len(set(named)) == 4
@@ -124,7 +125,7 @@ def test_nothing_is_recorded_where_that_is_not_wanted(stairs_server: RunningServ
     assert len(collection.read()) == 3
     assert not collection.traces.exists()
     run(settings.model_copy(update={"traces": True}), tmp_path / "data", episodes=4)
-    assert len(records(collection)) == 1, "the same settings, so the folder is gone on with"
+    assert len(records(collection)) == 1, "the same settings, so the folder is continued"
 
 
 def test_traces_that_cannot_be_written_cost_no_episode(
@@ -133,10 +134,10 @@ def test_traces_that_cannot_be_written_cost_no_episode(
     file = Collection(tmp_path / "data").traces
     file.parent.mkdir()
     file.write_text("no database")
-    with caplog.at_level(logging.WARNING, "openenv.train.dataset.run_traces"):
+    with caplog.at_level(logging.WARNING, "openenv.train.dataset.play_traces"):
         collection = run(PlaySettings(environment=stairs_server.url, player="random"), tmp_path / "data")
     assert len(collection.read()) == 3
-    (message,) = [each.message for each in caplog.records if each.name == "openenv.train.dataset.run_traces"]
+    (message,) = [each.message for each in caplog.records if each.name == "openenv.train.dataset.play_traces"]
     assert message.startswith("the conversations of the following episodes are not recorded: The traces ")
     assert file.read_text() == "no database"
 
@@ -145,14 +146,28 @@ def test_what_a_model_wrote_need_be_no_text(tmp_path: Path) -> None:
     settings = PlaySettings(environment="http://localhost:1", player="random")
     call = {"type": "function", "function": {"name": "say", "arguments": {"text": "\ud83d"}}}
     messages = [{"role": "assistant", "content": "half: \ud83d", "tool_calls": [call]}]
-    with RunTraces(tmp_path / "traces.db", settings) as recording:
-        ((number, task),) = recording.named([(7, {"seed": 1})])
-        recording.add(PlayedEpisode(number, Episode.of_task(task), messages, []))
+    with PlayTraces(tmp_path / "traces.db", settings) as recording:
+        play = Play(recording.named({"seed": 1}))
+        recording.add([(play, PlayedEpisode(7, play.episode, messages, []))])
     with traces.open(tmp_path / "traces.db") as file:
         (record,) = file.records()
     assert record.episode.seed == "1"
     assert conversation(record).messages[0]["content"] == "half: ?"
     assert conversation(record).extra["index"] == 7
+
+
+def test_the_file_stays_within_the_size_of_the_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENENV_TRACES_MAX_SIZE_MB", "0.5")
+    settings = PlaySettings(environment="http://localhost:1", player="random")
+    with PlayTraces(tmp_path / "traces.db", settings) as recording:
+        for seed in range(10):
+            play = Play(recording.named({"seed": seed}))
+            text = Random(seed).randbytes(100_000).hex()  # which no compression makes small
+            recording.add([(play, PlayedEpisode(seed, play.episode, [{"role": "user", "content": text}], []))])
+    with traces.open(tmp_path / "traces.db") as file:
+        left = [record.episode.seed for record in file.records()]
+    assert 0 < len(left) < 10
+    assert left == [str(seed) for seed in range(9, 9 - len(left), -1)], "the oldest ones go"
 
 
 def test_no_server_writes_into_a_folder_that_holds_something_else(tmp_path: Path) -> None:
