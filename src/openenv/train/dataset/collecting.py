@@ -21,7 +21,8 @@ from openenv.train.agents.agent_episodes import AgentEpisodes, open_agent
 from openenv.train.dataset.play_progress import PlayProgress
 from openenv.train.dataset.run_traces import RunTraces
 from openenv.train.episodes.episode import Episode
-from openenv.train.episodes.played_episode import Message, PlayedEpisode, text_of
+from openenv.train.episodes.messages import Message, text_of
+from openenv.train.episodes.played_episode import PlayedEpisode
 from openenv.train.settings.play_settings import PlaySettings
 from openenv.train.tasks.seeds import training_seeds
 from openenv.train.tasks.task_choice import named_tasks

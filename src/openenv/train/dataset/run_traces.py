@@ -15,7 +15,8 @@ from openenv.traces.episodes import Conversation, Episode
 from openenv.traces.reading import TraceFile
 from openenv.traces.reading import open as open_traces
 from openenv.train.episodes.episode import Episode as PlayedRecord
-from openenv.train.episodes.played_episode import Message, PlayedEpisode, text_of
+from openenv.train.episodes.messages import Message, text_of
+from openenv.train.episodes.played_episode import PlayedEpisode
 from openenv.train.settings.play_settings import PlaySettings
 from openenv.train.tasks.task_choice import NumberedTask
 
