@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from openenv.core.client_types import StepResult
+from openenv.train.episodes.messages import Content
 from openenv.train.spec.sessions import Sessions
-from openenv.train.tools.contents import Content
 from openenv.train.tools.environment_tools import EnvironmentTools
 
 __all__ = ["Spec", "Specs"]
