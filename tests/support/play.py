@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from openenv.train.agents.agent import play
-from openenv.train.agents.player_agent import PlayerAgent
+from openenv.train.agents.player_agent import PlayerAgent, form_of
 from openenv.train.agents.players import Player
-from openenv.train.agents.recording import ActionForm, form_of
 from openenv.train.episodes.episode import Episode
 from openenv.train.episodes.played_episode import PlayedEpisode
+from openenv.train.forms.form import Form
 from openenv.train.spec.sessions import Sessions
 
 
@@ -16,7 +16,7 @@ def played_by(
     players: Sequence[Player],
     tasks: Sequence[Mapping[str, Any]],
     sessions: Sessions,
-    form: ActionForm | None = None,
+    form: Form | None = None,
     max_turns: int = 9,
     system_prompt: str | None = None,
 ) -> list[PlayedEpisode]:

@@ -13,10 +13,9 @@ from openenv.adapters.text import ActionText
 from openenv.core.exceptions import ServerError
 from openenv.train.agents.agent import Agent, EndedEpisode, play
 from openenv.train.agents.api_agent import ApiAgent
-from openenv.train.agents.player_agent import PlayerAgent, random_players
+from openenv.train.agents.player_agent import PlayerAgent, form_of, random_players
 from openenv.train.agents.policy import Policy
 from openenv.train.agents.policy_agent import PolicyAgent
-from openenv.train.agents.recording import form_of
 from openenv.train.agents.tiny import build_model, build_tokenizer
 from openenv.train.rollout.plain_renderer import PlainRenderer
 from openenv.train.settings.config import TrainConfig

@@ -10,8 +10,9 @@ from openenv.core.client_types import StepResult
 from openenv.records.lines import read_objects
 from openenv.records.run_folder import RunFolder
 from openenv.train.dataset.run_recorder import RunRecorder
+from openenv.train.episodes.moves import Move
 from openenv.train.episodes.played_episode import PlayedEpisode
-from openenv.train.rollout.play import Move, Play
+from openenv.train.rollout.play import Play
 from openenv.train.settings.config import TrainConfig
 from openenv.train.spec.rollout_recorder import RolloutBatch
 

@@ -16,10 +16,11 @@ from openenv.core.exceptions import (
     ServerExecutionError,
 )
 from openenv.train.episodes.episode import Episode
+from openenv.train.episodes.moves import Move, MoveResult
 from openenv.train.generation.generator import Completion
 from openenv.train.rollout.loop import play_together
 from openenv.train.rollout.model_actor import ModelActor
-from openenv.train.rollout.play import Limits, Move, MoveResult, Play
+from openenv.train.rollout.play import Limits, Play
 
 STOP = 9
 PAD = 0

@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from openenv.adapters.text import ActionText
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.agents.agent import Agent
-from openenv.train.agents.player_agent import PlayerAgent, random_players, scripted_players
-from openenv.train.agents.recording import ActionForm, TextForm, ToolForm
+from openenv.train.agents.player_agent import PlayerAgent, form_of, random_players, scripted_players
 from openenv.train.settings.names import check_environment, check_model
 from openenv.train.settings.play_settings import PlaySettings
 from openenv.train.spec.sessions import CAPACITY_WAIT_S, Sessions, environment_client
@@ -101,18 +99,10 @@ def _player_agent(settings: PlaySettings, sessions: Sessions) -> PlayerAgent:
     return PlayerAgent(
         make_player,
         lambda number, task: derived_seed(settings.seed, "player", number),
-        _form_of(sessions),
+        form_of(sessions),
         settings.turn_limit,
         settings.system_prompt,
     )
-
-
-def _form_of(sessions: Sessions) -> ActionForm:
-    """Return the form of the actions, with the instructions that a model would have."""
-    if sessions.tools is not None:
-        return ToolForm(sessions.tools, sessions.pixels)
-    actions = ActionText(sessions.action)
-    return TextForm(actions, sessions.instructions(actions))
 
 
 def _api_agent(settings: PlaySettings, sessions: int) -> "ApiAgent":

@@ -2,20 +2,22 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import chain
 from typing import Any, cast
 
 from openenv.adapters.text import ActionText
 from openenv.train.agents.agent import BatchAgent
 from openenv.train.agents.players import Player, RandomPlayer, RandomToolPlayer
-from openenv.train.agents.recording import ActionForm
-from openenv.train.episodes.played_episode import Message, PlayedEpisode
+from openenv.train.episodes.moves import Move
+from openenv.train.episodes.played_episode import PlayedEpisode
+from openenv.train.forms.form import Form
+from openenv.train.forms.text_form import TextForm
+from openenv.train.forms.tool_form import ToolForm
 from openenv.train.rollout.loop import play_together
-from openenv.train.rollout.play import Move, Play
+from openenv.train.rollout.play import Play
 from openenv.train.spec.sessions import Sessions
 from openenv.train.tasks.task_choice import NumberedTask
 
-__all__ = ["PlayerAgent", "PlayerMaker", "PlayerSeed", "random_players", "scripted_players"]
+__all__ = ["PlayerAgent", "PlayerMaker", "PlayerSeed", "form_of", "random_players", "scripted_players"]
 
 PlayerMaker = Callable[[int], Player]
 """Makes a player of a seed."""
@@ -39,7 +41,7 @@ class PlayerAgent(BatchAgent):
         self,
         make_player: PlayerMaker,
         seed_of: PlayerSeed,
-        form: ActionForm,
+        form: Form,
         max_turns: int,
         system_prompt: str | None = None,
     ) -> None:
@@ -47,25 +49,22 @@ class PlayerAgent(BatchAgent):
         self._make_player = make_player
         self._seed_of = seed_of
         self._form = form
-        self._system: list[Message] = [] if system_prompt is None else [{"role": "system", "content": system_prompt}]
+        self._system_prompt = system_prompt
 
     def _act_in(self, plays: Sequence[Play], tasks: Sequence[NumberedTask], sessions: Sessions) -> None:
         players = [self._make_player(self._seed_of(number, task)) for number, task in tasks]
         play_together(_PlayerActor(players, self._form), plays, sessions)
 
     def _played(self, number: int, play: Play) -> PlayedEpisode:
-        messages: list[Message] = []
-        if play.first is not None:  # of an episode whose reset failed nothing was said
-            opening: Message = {"role": "user", "content": self._form.opening(self._form.shown(play.first))}
-            exchanges = [self._form.exchange(result, turn) for turn, result in enumerate(play.results)]
-            messages = [opening, *chain.from_iterable(exchanges)]
-        return PlayedEpisode(number, play.episode, [*self._system, *messages], self._form.tools)
+        observation = None if play.first is None else self._form.shown(play.first)
+        messages = self._form.conversation(observation, play.results, self._system_prompt)
+        return PlayedEpisode(number, play.episode, messages, self._form.tools)
 
 
 class _PlayerActor:
     """Players as an actor, one for each episode of a batch."""
 
-    def __init__(self, players: Sequence[Player], form: ActionForm) -> None:
+    def __init__(self, players: Sequence[Player], form: Form) -> None:
         self._players = players
         self._form = form
 
@@ -109,3 +108,15 @@ def scripted_players(sessions: Sessions) -> PlayerMaker | None:
     if package is None or package.manifest.player is None:
         return None
     return cast("PlayerMaker", package.make_player)
+
+
+def form_of(sessions: Sessions) -> Form:
+    """Return the form of an environment's conversations: calls where its tools are offered, else texts.
+
+    Args:
+        sessions: The environment.
+    """
+    if sessions.tools is not None:
+        return ToolForm(sessions.tools, sessions.pixels)
+    actions = ActionText(sessions.action)
+    return TextForm(actions, sessions.instructions(actions), sessions.pixels)

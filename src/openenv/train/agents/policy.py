@@ -12,11 +12,12 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from openenv.adapters.text import ActionText, observation_text
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.agents.agent import play
-from openenv.train.agents.player_agent import PlayerAgent, PlayerMaker, random_players, scripted_players
-from openenv.train.agents.recording import form_of
+from openenv.train.agents.player_agent import PlayerAgent, PlayerMaker, form_of, random_players, scripted_players
 from openenv.train.agents.tiny import build_model, build_tokenizer, words_of
 from openenv.train.agents.tool_policy import build_call_tokenizer, call_renderer
 from openenv.train.episodes.episode import Episode
+from openenv.train.forms.text_form import TextForm
+from openenv.train.forms.tool_form import ToolForm
 from openenv.train.rollout.chat_renderer import ChatRenderer
 from openenv.train.rollout.plain_renderer import PlainRenderer
 from openenv.train.rollout.renderer import Renderer
@@ -165,16 +166,8 @@ def _policy(config: TrainConfig, sessions: Sessions, model: Any, tokenizer: Any)
     elif config.is_tiny:
         renderer = PlainRenderer(tokenizer, actions, config.max_action_tokens)
     else:
-        instructions = sessions.instructions(actions)
-        renderer = ChatRenderer(
-            tokenizer,
-            model,
-            actions,
-            instructions,
-            config.max_action_tokens,
-            thinking=config.thinking,
-            pixels=sessions.pixels,
-        )
+        form = TextForm(actions, sessions.instructions(actions), sessions.pixels)
+        renderer = ChatRenderer(tokenizer, model, form, config.max_action_tokens, thinking=config.thinking)
     return Policy(model, tokenizer, renderer, actions)
 
 
@@ -202,15 +195,8 @@ def _call_renderer(
     # A call of the tiny policy has two tokens for each argument, and three around them.
     most = max(len(tool.input_schema.get("properties", {})) for tool in tools.tools)
     tokens = max(config.max_action_tokens, 2 * most + 3) if config.is_tiny else config.max_action_tokens
-    return call_renderer(
-        tokenizer,
-        model,
-        tools,
-        instructions="" if config.is_tiny else sessions.introduction(),
-        max_action_tokens=tokens,
-        thinking=config.thinking,
-        pixels=sessions.pixels,
-    )
+    form = ToolForm(tools, sessions.pixels, "" if config.is_tiny else sessions.introduction())
+    return call_renderer(tokenizer, model, form, max_action_tokens=tokens, thinking=config.thinking)
 
 
 def _spoken_texts(actions: ActionText, sessions: Sessions, config: TrainConfig) -> Iterator[str]:

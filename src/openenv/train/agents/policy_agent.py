@@ -9,7 +9,8 @@ from openenv.core.exceptions import ConfigurationError
 from openenv.records.run_folder import RunFolder
 from openenv.train.agents.agent import BatchAgent
 from openenv.train.agents.policy import Policy, load_policies
-from openenv.train.episodes.played_episode import Message, PlayedEpisode, Usage
+from openenv.train.episodes.played_episode import PlayedEpisode, Usage
+from openenv.train.forms.text_form import turn_messages
 from openenv.train.generation.sampling import Sampling
 from openenv.train.generation.transformers_generator import TransformersGenerator
 from openenv.train.quiet import quiet_libraries
@@ -65,15 +66,9 @@ class PolicyAgent(BatchAgent):
 
     def _played(self, number: int, play: Play) -> PlayedEpisode:
         episode = play.episode
-        messages: list[Message] = []
-        for turn in episode.turns:
-            messages += [
-                {"role": "user", "content": turn.observation},
-                {"role": "assistant", "content": turn.action},
-            ]
         written = sum(episode.env_mask)
         usage = Usage(episode.length - written, written, model_version=self._version)
-        return PlayedEpisode(number, episode, messages, [], usage)
+        return PlayedEpisode(number, episode, turn_messages(episode.turns), [], usage)
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,8 @@ from typing import Any
 
 from openenv.records.scores import Score
 from openenv.train.agents.agent import Agent, EpisodeRecorder, play
-from openenv.train.agents.player_agent import PlayerAgent, PlayerMaker, random_players, scripted_players
+from openenv.train.agents.player_agent import PlayerAgent, PlayerMaker, form_of, random_players, scripted_players
 from openenv.train.agents.policy import Policy
-from openenv.train.agents.recording import form_of
 from openenv.train.episodes.episode import Episode
 from openenv.train.episodes.illegal_texts import commonest_texts
 from openenv.train.evaluation.statistics import Attempt, Statistics

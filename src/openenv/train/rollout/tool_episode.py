@@ -7,9 +7,9 @@ from typing import Any, Self
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import OpenEnvError
 from openenv.core.wire.results import component_totals
-from openenv.train.rollout.play import MoveResult
+from openenv.train.episodes.messages import Content
+from openenv.train.episodes.moves import MoveResult
 from openenv.train.rollout.tool_play import ToolPlay
-from openenv.train.tools.contents import Content
 
 __all__ = ["EpisodeStep", "ToolEpisode"]
 
@@ -37,13 +37,14 @@ class EpisodeStep:
     components: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, result: MoveResult, arguments: Mapping[str, Any], shown: Content) -> Self:
-        """Return what came of a move, with the arguments of its call and what the model is shown."""
-        answered = result.result
+    def of(cls, result: MoveResult) -> Self:
+        """Write down what a move came to; where actions are texts, the argument is ``text``."""
+        move, answered = result.move, result.result
+        arguments = move.arguments if move.tool else {"text": move.text}
         reward = None if answered is None or answered.reward is None else float(answered.reward)
         done = answered is not None and answered.done
         components = {} if answered is None else answered.reward_components
-        return cls(result.move.tool, arguments, shown, reward, done, result.problem, components)
+        return cls(move.tool, arguments, result.content, reward, done, result.problem, components)
 
 
 class ToolEpisode:

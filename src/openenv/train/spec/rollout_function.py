@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from openenv.adapters.text import ActionText
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.episodes.played_episode import text_of
+from openenv.train.episodes.messages import text_of
+from openenv.train.forms.text_form import TextForm
+from openenv.train.forms.tool_form import ToolForm
 from openenv.train.rollout.chat_renderer import ChatRenderer
 from openenv.train.rollout.loop import play_together
 from openenv.train.rollout.model_actor import ModelActor
 from openenv.train.rollout.plain_renderer import PlainRenderer
-from openenv.train.rollout.play import Limits, MoveResult, Play
+from openenv.train.rollout.play import Limits, Play
 from openenv.train.rollout.renderer import Renderer, stop_ids_of
 from openenv.train.rollout.tool_episode import EpisodeStep
 from openenv.train.rollout.tool_renderer import ToolRenderer, Unreadable, reads_tool_calls
@@ -28,9 +30,9 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
     from trl.trainer.grpo_trainer import GRPOTrainer
 
-__all__ = ["ActionForm", "RolloutFunction"]
+__all__ = ["FormName", "RolloutFunction"]
 
-ActionForm = Literal["auto", "tools", "text", "token"]
+FormName = Literal["auto", "tools", "text", "token"]
 
 _SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 
@@ -74,7 +76,7 @@ class RolloutFunction:
         self,
         spec: TaskSets,
         *,
-        actions: ActionForm = "auto",
+        actions: FormName = "auto",
         max_action_tokens: int | None = None,
         fallback: str | None = None,
         unreadable: Unreadable = "end",
@@ -137,7 +139,7 @@ class RolloutFunction:
 
 @dataclass(frozen=True)
 class _Settings:
-    actions: ActionForm
+    actions: FormName
     max_action_tokens: int | None
     fallback: str | None
     unreadable: Unreadable
@@ -231,13 +233,12 @@ class _EnvironmentRollout:
         if settings.actions == "tools" or (settings.actions == "auto" and reads_tool_calls(tokenizer)):
             return ToolRenderer(
                 tokenizer,
-                self._task_set.tools,
+                ToolForm(self._task_set.tools, self._task_set.sessions.pixels),
                 self._task_set.messages_of,
                 stop_ids_of(tokenizer, model),
                 settings=template,
                 max_action_tokens=settings.max_action_tokens,
                 unreadable=settings.unreadable,
-                pixels=self._task_set.sessions.pixels,
             )
         actions = ActionText(self._task_set.sessions.action, settings.fallback)
         longest = 1 if settings.actions == "token" else settings.max_action_tokens or sys.maxsize
@@ -248,18 +249,16 @@ class _EnvironmentRollout:
         return ChatRenderer(
             tokenizer,
             model,
-            actions,
-            actions.instructions(),
+            TextForm(actions, actions.instructions(), self._task_set.sessions.pixels),
             longest,
             settings=template,
             messages_of=self._task_set.messages_of,
-            pixels=self._task_set.sessions.pixels,
         )
 
     def _fields(self, play: Play) -> dict[str, Any]:
         episode = play.episode
         reward = None if episode.error else episode.reward
-        trajectory = list(map(_step_of, play.results))
+        trajectory = list(map(EpisodeStep.of, play.results))
         penalty = self._settings.illegal_penalty * episode.illegal_actions
         return {
             "prompt_ids": episode.prompt_ids,
@@ -297,8 +296,3 @@ def _sampling_of(trainer: "GRPOTrainer") -> dict[str, Any]:
     own = {name: getattr(trainer, name) for name in _SAMPLING}
     given: Any = trainer.args.generation_kwargs  # type: ignore[attr-defined]
     return {name: value for name, value in {**own, **(given or {})}.items() if value is not None}
-
-
-def _step_of(result: MoveResult) -> EpisodeStep:
-    move = result.move
-    return EpisodeStep.of(result, move.arguments if move.tool else {"text": move.text}, result.text)

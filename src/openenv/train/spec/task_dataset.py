@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from openenv.core.client.tools import TRAINER_COLUMNS
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.tools.contents import Content
+from openenv.train.episodes.messages import Content, joined
 
 if TYPE_CHECKING:
     from datasets import Dataset  # type: ignore[import-untyped]
@@ -17,7 +17,6 @@ __all__ = [
     "environment_of",
     "foreign_prompt",
     "is_dataset",
-    "joined",
     "messages_of_row",
     "numbered",
     "opened",
@@ -103,17 +102,6 @@ def messages_of_row(prompt: Any) -> Prompt:
     *before, last = (dict(message) for message in prompt)
     content = last.get("content") or ""
     return [*before, {**last, "content": joined(content, "\n\n") if content else ""}]
-
-
-def joined(content: Content, observation: Content) -> Content:
-    """Put an observation behind a message's content, as TRL does."""
-    if isinstance(content, str) and isinstance(observation, str):
-        return content + observation
-    return [*_blocks(content), *_blocks(observation)]
-
-
-def _blocks(content: Content) -> list[dict[str, Any]]:
-    return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
 def dataset_of(prompts: list[Prompt], rows: list[dict[str, Any]], **columns: list[Any]) -> "Dataset":

@@ -19,18 +19,18 @@ from openenv.core.env_server.execution.introspection import EnvironmentFactory
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.reset_check import check_reset_parameters, without_unknown
 from openenv.core.sync_client import SyncEnvClient
+from openenv.train.episodes.messages import Content, joined
 from openenv.train.spec.sessions import CAPACITY_WAIT_S, Sessions
 from openenv.train.spec.task_dataset import (
     Prompt,
     foreign_prompt,
     is_dataset,
-    joined,
     messages_of_row,
     opened,
     task_number,
 )
 from openenv.train.tasks.task_rows import task_rows
-from openenv.train.tools.contents import Content, call_content
+from openenv.train.tools.contents import call_content
 from openenv.train.tools.environment_tools import EnvironmentTools
 
 if TYPE_CHECKING:

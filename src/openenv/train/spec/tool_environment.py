@@ -17,11 +17,11 @@ from openenv.core.exceptions import (
     OpenEnvError,
     ServerCapacityError,
 )
-from openenv.train.episodes.played_episode import text_of
+from openenv.train.episodes.messages import Content, text_of
+from openenv.train.forms.tool_form import EPISODE_FAILED, EPISODE_OVER, ToolForm
 from openenv.train.rollout.tool_episode import EpisodeStep, ToolEpisode
-from openenv.train.rollout.tool_play import EPISODE_FAILED, EPISODE_OVER, ToolPlay
+from openenv.train.rollout.tool_play import ToolPlay
 from openenv.train.spec.task_set import TaskSet
-from openenv.train.tools.contents import Content, call_content
 from openenv.train.tools.environment_tools import EnvironmentTools
 
 if TYPE_CHECKING:
@@ -79,8 +79,7 @@ class ToolEnvironment(ToolEpisode):
         task = self._task_set.task_of_row(row)
         limit = self._task_set.max_turns
         parameters = self._task_set.parameters_of(task)
-        pixels = self._task_set.sessions.pixels
-        play = ToolPlay(task, self._client, self._tools, max_turns=limit, parameters=parameters, pixels=pixels)
+        play = ToolPlay(task, self._client, self._form, max_turns=limit, parameters=parameters)
         self._play, self._opening, self._trajectory = play, "", []
         try:
             result = play.reset()
@@ -96,15 +95,18 @@ class ToolEnvironment(ToolEpisode):
         except OpenEnvError as error:
             return self._failed(error)
         self._task_set.warn_of_hidden_text(result.observation)
-        shown = call_content(result, pixels)
-        self._opening = text_of(shown)
-        return shown
+        self._opening = text_of(play.observation)
+        return play.observation
 
     def _get_reward(self) -> float | None:
         """Return the sum of the environment's rewards; ``None`` where it failed."""
         return self.reward
 
     get_reward = HiddenMethod(_get_reward)
+
+    @cached_property
+    def _form(self) -> ToolForm:
+        return ToolForm(self._tools, self._task_set.sessions.pixels)
 
     @cached_property
     def _client(self) -> "SyncEnvClient[Any, Any, Any]":
@@ -122,7 +124,7 @@ class ToolEnvironment(ToolEpisode):
             return shown
         if play.episode.error is not None:
             return self._failed(play.episode.error)
-        self._trajectory.append(EpisodeStep.of(play.results[-1], arguments, shown))
+        self._trajectory.append(EpisodeStep.of(play.results[-1]))
         return shown
 
     def _failed(self, error: OpenEnvError) -> str:
@@ -140,9 +142,9 @@ def tool_environment_class(name: str, tools: EnvironmentTools, *, gives_reward: 
     if gives_reward:
         members["get_reward"] = ToolEnvironment._get_reward
     class_name = f"{_camel_case(name)}Environment"
-    for form in tools.forms:
-        attribute = _attribute(form.name, members)
-        members[attribute] = form.method(_called, f"{class_name}.{attribute}")
+    for method in tools.methods:
+        attribute = _attribute(method.name, members)
+        members[attribute] = method.function(_called, f"{class_name}.{attribute}")
     return type(class_name, (ToolEnvironment,), members)
 
 
