@@ -32,9 +32,9 @@ from benchmarks.processes import ServerProcess
 from openenv.train.agents.tiny import build_model
 from openenv.train.agents.tiny_tools import build_tool_tokenizer
 from openenv.train.quiet import quiet_libraries
-from openenv.train.spec.env_spec import EnvSpec
-from openenv.train.spec.rollout_function import RolloutFunction
-from openenv.train.spec.task_dataset import opened
+from openenv.train.tasks.task_dataset import opened
+from openenv.train.trl.env_spec import EnvSpec
+from openenv.train.trl.rollout_function import RolloutFunction
 
 TRL, OURS = "TRL's loop (environment_factory)", "ours (rollout_func)"
 MESSAGE = "hello"

@@ -77,6 +77,7 @@ PROMISED = {
     "EnvironmentCard PROFILE_VERSION SearchMatch build_catalog compare_catalogs load_catalog resolve_entry "
     "search_catalog write_catalog",
     "openenv.providers": "LocalDockerProvider LocalProcessProvider UVProvider",
+    "openenv.train.spec.tool_environment": "EpisodeStep ToolEnvironment",
     "openenv.core.containers.runtime": "ContainerProvider LocalProcessProvider Resources RuntimeProvider UVProvider",
 }
 

@@ -15,11 +15,11 @@ from tests.chaos.players import Progress
 from tests.chaos.server import Server
 from trl.trainer.grpo_trainer import GRPOTrainer
 
+from openenv.train.rollout.sessions import Sessions
 from openenv.train.run import grpo
 from openenv.train.run.training import TrainResult, train
 from openenv.train.settings.config import TrainConfig
-from openenv.train.spec.rollout_function import RolloutFunction
-from openenv.train.spec.sessions import Sessions
+from openenv.train.trl.rollout_function import RolloutFunction
 
 _ROLLOUTS = 16
 # Steps that every episode of Catch takes.

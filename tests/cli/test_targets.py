@@ -19,7 +19,7 @@ from openenv.core.env_server import create_app
 from openenv.core.exceptions import OpenEnvError, ProviderError
 from openenv.core.sync_client import SyncEnvClient
 from openenv.traces import open as open_traces
-from openenv.train.spec.env_spec import EnvSpec
+from openenv.train.trl.env_spec import EnvSpec
 
 GUESS = """
 from openenv import Action, Environment, Observation, State

@@ -9,7 +9,7 @@ from openenv.train.agents.players import Player
 from openenv.train.episodes.episode import Episode
 from openenv.train.episodes.played_episode import PlayedEpisode
 from openenv.train.forms.form import Form
-from openenv.train.spec.sessions import Sessions
+from openenv.train.rollout.sessions import Sessions
 
 
 def played_by(

@@ -8,7 +8,7 @@ from tests.support.environments.training import Climb, Stairs, StairsEnvironment
 from tests.support.servers import RunningServer
 
 from openenv.core.env_server.app import create_fastapi_app
-from openenv.train.spec.sessions import Sessions
+from openenv.train.rollout.sessions import Sessions
 
 
 @pytest.fixture(autouse=True)

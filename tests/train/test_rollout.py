@@ -23,8 +23,8 @@ from openenv.train.forms.text_form import TextForm
 from openenv.train.rollout.chat_renderer import ChatRenderer
 from openenv.train.rollout.plain_renderer import PlainRenderer
 from openenv.train.rollout.renderer import Renderer
+from openenv.train.rollout.sessions import Sessions
 from openenv.train.settings.config import TrainConfig
-from openenv.train.spec.sessions import Sessions
 
 SEEDS = list(range(12))
 NO_TOKENIZER: Any = None  # the renderer has it

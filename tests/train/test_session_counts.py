@@ -13,19 +13,19 @@ from tests.support.models.chat_models import chat_model, chat_tokenizer, save_ch
 from tests.support.models.model_server import ScriptedModel
 from tests.support.models.trainers import IGNORED, make_trainer
 from tests.support.servers import RunningServer
-from tests.train.spec.test_rollout_function import QWEN3
+from tests.train.trl.test_rollout_function import QWEN3
 
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.exceptions import ServerCapacityError
 from openenv.records.collection import Collection
 from openenv.train.dataset.collecting import collect
 from openenv.train.evaluation.evaluating import evaluate
+from openenv.train.rollout.sessions import Sessions
 from openenv.train.run.training import train
 from openenv.train.settings.config import TrainConfig
 from openenv.train.settings.play_settings import PlaySettings
-from openenv.train.spec.env_spec import EnvSpec
-from openenv.train.spec.rollout_function import RolloutFunction
-from openenv.train.spec.sessions import Sessions
+from openenv.train.trl.env_spec import EnvSpec
+from openenv.train.trl.rollout_function import RolloutFunction
 
 pytestmark = pytest.mark.filterwarnings(IGNORED)
 

@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     from openenv.train.evaluation.evaluating import Evaluation as Evaluation
     from openenv.train.evaluation.evaluating import evaluate as evaluate
     from openenv.train.generation.completions import generate_rollout_completions as generate_rollout_completions
+    from openenv.train.rewards.environment_reward import ComponentReward as ComponentReward
+    from openenv.train.rewards.environment_reward import EnvironmentReward as EnvironmentReward
+    from openenv.train.rewards.group_reward import GroupReward as GroupReward
+    from openenv.train.rollout.sessions import Sessions as Sessions
     from openenv.train.run.training import TrainResult as TrainResult
     from openenv.train.run.training import resume as resume
     from openenv.train.run.training import train as train
     from openenv.train.settings.config import TrainConfig as TrainConfig
     from openenv.train.settings.config import load_config as load_config
     from openenv.train.settings.play_settings import PlaySettings as PlaySettings
-    from openenv.train.spec.env_spec import EnvSpec as EnvSpec
-    from openenv.train.spec.env_spec import EnvSpecs as EnvSpecs
-    from openenv.train.spec.environment_reward import ComponentReward as ComponentReward
-    from openenv.train.spec.environment_reward import EnvironmentReward as EnvironmentReward
-    from openenv.train.spec.group_reward import GroupReward as GroupReward
-    from openenv.train.spec.rollout_function import RolloutFunction as RolloutFunction
-    from openenv.train.spec.sessions import Sessions as Sessions
-    from openenv.train.spec.tool_environment import EpisodeStep as EpisodeStep
-    from openenv.train.spec.tool_environment import ToolEnvironment as ToolEnvironment
     from openenv.train.tools.environment_tools import EnvironmentTools as EnvironmentTools
+    from openenv.train.trl.env_spec import EnvSpec as EnvSpec
+    from openenv.train.trl.env_spec import EnvSpecs as EnvSpecs
+    from openenv.train.trl.rollout_function import RolloutFunction as RolloutFunction
+    from openenv.train.trl.tool_environment import EpisodeStep as EpisodeStep
+    from openenv.train.trl.tool_environment import ToolEnvironment as ToolEnvironment
 else:
     __all__, __getattr__, __dir__ = lazy_exports(
         __name__,
@@ -43,12 +43,12 @@ else:
             "openenv.train.evaluation.evaluating": ("evaluate",),
             "openenv.train.run.training": ("resume", "train"),
             "openenv.train.settings.config": ("TrainConfig", "load_config"),
-            "openenv.train.spec.env_spec": ("EnvSpec", "EnvSpecs"),
-            "openenv.train.spec.environment_reward": ("EnvironmentReward",),
-            "openenv.train.spec.group_reward": ("GroupReward",),
-            "openenv.train.spec.rollout_function": ("RolloutFunction",),
-            "openenv.train.spec.sessions": ("Sessions",),
-            "openenv.train.spec.tool_environment": ("EpisodeStep", "ToolEnvironment"),
+            "openenv.train.trl.env_spec": ("EnvSpec", "EnvSpecs"),
+            "openenv.train.rewards.environment_reward": ("EnvironmentReward",),
+            "openenv.train.rewards.group_reward": ("GroupReward",),
+            "openenv.train.trl.rollout_function": ("RolloutFunction",),
+            "openenv.train.rollout.sessions": ("Sessions",),
+            "openenv.train.trl.tool_environment": ("EpisodeStep", "ToolEnvironment"),
         },
         unlisted={
             "openenv.train.agents.api_agent": ("ApiAgent",),
@@ -60,7 +60,7 @@ else:
             "openenv.train.generation.completions": ("generate_rollout_completions",),
             "openenv.train.run.training": ("TrainResult",),
             "openenv.train.settings.play_settings": ("PlaySettings",),
-            "openenv.train.spec.environment_reward": ("ComponentReward",),
+            "openenv.train.rewards.environment_reward": ("ComponentReward",),
             "openenv.train.tools.environment_tools": ("EnvironmentTools",),
         },
     )

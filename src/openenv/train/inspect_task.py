@@ -37,8 +37,8 @@ from openenv.train.episodes.messages import Content as ShownContent
 from openenv.train.episodes.messages import Message
 from openenv.train.forms.openai_messages import to_openai
 from openenv.train.forms.tool_form import ToolForm
+from openenv.train.rollout.sessions import CAPACITY_WAIT_S
 from openenv.train.rollout.tool_play import ToolPlay
-from openenv.train.spec.sessions import CAPACITY_WAIT_S
 from openenv.train.tasks.seeds import evaluation_seeds
 from openenv.train.tasks.task_choice import check_number, named_tasks
 from openenv.train.tools.contents import observed_pixels

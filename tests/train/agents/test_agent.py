@@ -18,8 +18,8 @@ from openenv.train.agents.policy import Policy
 from openenv.train.agents.policy_agent import PolicyAgent
 from openenv.train.agents.tiny import build_model, build_tokenizer
 from openenv.train.rollout.plain_renderer import PlainRenderer
+from openenv.train.rollout.sessions import Sessions
 from openenv.train.settings.config import TrainConfig
-from openenv.train.spec.sessions import Sessions
 from openenv.train.tasks.seeds import derived_seed
 
 # By numbers that are not their places, as where some episodes were played before.

@@ -26,7 +26,7 @@ from openenv.train.agents.players import RandomPlayer, RandomToolPlayer
 from openenv.train.episodes.episode import Episode
 from openenv.train.forms.text_form import TextForm
 from openenv.train.forms.tool_form import ToolForm
-from openenv.train.spec.sessions import Sessions
+from openenv.train.rollout.sessions import Sessions
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,8 @@ from openenv.train.agents.policy import load_policies, make_policy, takes_gpu
 from openenv.train.agents.policy_agent import PolicyAgent
 from openenv.train.rollout.chat_renderer import ChatRenderer
 from openenv.train.rollout.plain_renderer import PlainRenderer
+from openenv.train.rollout.sessions import Sessions
 from openenv.train.settings.config import TrainConfig
-from openenv.train.spec.sessions import Sessions
 
 
 def config(**settings: Any) -> TrainConfig:

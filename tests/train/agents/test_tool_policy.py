@@ -10,7 +10,7 @@ from rich.console import Console
 from tests.support.environments.training import ButtonsEnvironment, SecretiveEnvironment, seeded
 from tests.support.models.chat_models import chat_model, chat_tokenizer
 from tests.support.servers import RunningServer
-from tests.train.spec.test_rollout_function import QWEN3
+from tests.train.trl.test_rollout_function import QWEN3
 
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.exceptions import ConfigurationError
@@ -20,11 +20,11 @@ from openenv.train.dataset.collecting import collect
 from openenv.train.episodes.episode import Episode, Turn
 from openenv.train.episodes.moves import MoveResult
 from openenv.train.forms.tool_form import ToolForm
+from openenv.train.rollout.sessions import Sessions
 from openenv.train.run.training import train
 from openenv.train.settings.config import TrainConfig
 from openenv.train.settings.play_settings import PlaySettings
-from openenv.train.spec.env_spec import EnvSpec
-from openenv.train.spec.sessions import Sessions
+from openenv.train.trl.env_spec import EnvSpec
 
 SMALL: dict[str, Any] = {"rollouts": 16, "steps": 4, "max_turns": 2, "eval_episodes": 16}
 

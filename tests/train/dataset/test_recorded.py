@@ -18,9 +18,9 @@ from openenv.train.dataset.recorded import recorded_episodes
 from openenv.train.episodes.episode import Episode
 from openenv.train.forms.text_form import TextForm
 from openenv.train.forms.tool_form import ToolForm
+from openenv.train.rollout.sessions import Sessions
 from openenv.train.run.warm_up import find_examples
 from openenv.train.settings.config import TrainConfig
-from openenv.train.spec.sessions import Sessions
 from openenv.train.tools.environment_tools import EnvironmentTools
 
 SEEDS = (3, 4, 5)

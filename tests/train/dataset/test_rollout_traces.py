@@ -22,10 +22,10 @@ from openenv.train.dataset.recorded import recorded_episodes
 from openenv.train.dataset.rollout_traces import RolloutTraces
 from openenv.train.episodes.moves import Move
 from openenv.train.rollout.play import Play
+from openenv.train.rollout.rollout_recorder import RolloutBatch
+from openenv.train.rollout.sessions import Sessions
 from openenv.train.run.training import resume, train
 from openenv.train.settings.config import TrainConfig
-from openenv.train.spec.rollout_recorder import RolloutBatch
-from openenv.train.spec.sessions import Sessions
 
 SMALL: dict[str, Any] = {
     "environment": "catch",

@@ -13,8 +13,8 @@ from openenv.train.dataset.run_recorder import RunRecorder
 from openenv.train.episodes.moves import Move
 from openenv.train.episodes.played_episode import PlayedEpisode
 from openenv.train.rollout.play import Play
+from openenv.train.rollout.rollout_recorder import RolloutBatch
 from openenv.train.settings.config import TrainConfig
-from openenv.train.spec.rollout_recorder import RolloutBatch
 
 
 def folder_in(path: Path) -> RunFolder:

@@ -12,8 +12,8 @@ from openenv.train.agents.policy_agent import PolicyAgent
 from openenv.train.episodes.episode import Episode, Turn
 from openenv.train.evaluation.intervals import mean_estimate
 from openenv.train.evaluation.scores import random_agent, score, score_of, scripted_agent
+from openenv.train.rollout.sessions import Sessions
 from openenv.train.settings.config import TrainConfig
-from openenv.train.spec.sessions import Sessions
 from openenv.train.tasks.seeds import evaluation_seeds
 
 

@@ -19,8 +19,8 @@ from openenv.train.generation.generator import Completion
 from openenv.train.generation.trainers import trainer_generator
 from openenv.train.generation.vllm_generator import VllmGenerator
 from openenv.train.quiet import quiet_libraries
-from openenv.train.spec.env_spec import EnvSpec
-from openenv.train.spec.rollout_function import RolloutFunction
+from openenv.train.trl.env_spec import EnvSpec
+from openenv.train.trl.rollout_function import RolloutFunction
 
 pytestmark = pytest.mark.filterwarnings(IGNORED)
 TOKENIZER = build_tokenizer([], ["a b c d e f g"])

@@ -21,7 +21,7 @@ from openenv.records.scores import AFTER, BEFORE, RANDOM, WARMED_UP, figure_name
 from openenv.train.run.environments import open_sessions, training_spec
 from openenv.train.run.training import TrainResult, resume, train
 from openenv.train.settings.config import TrainConfig, load_config
-from openenv.train.spec.task_set import TaskSet
+from openenv.train.trl.task_set import TaskSet
 
 
 def quiet() -> Console:

@@ -16,10 +16,10 @@ from openenv.records.run_folder import RunFolder
 from openenv.train.agents.policy import Policy, make_policy
 from openenv.train.dataset.run_recorder import RunRecorder
 from openenv.train.quiet import quiet_libraries
+from openenv.train.rollout.sessions import Sessions
 from openenv.train.run.environments import OpenRun
 from openenv.train.run.grpo import episode_reward, make_trainer
 from openenv.train.settings.config import TrainConfig
-from openenv.train.spec.sessions import Sessions
 
 
 class Watched(Sessions):

@@ -20,10 +20,10 @@ from openenv.train.agents.policy_agent import PolicyAgent
 from openenv.train.dataset.collecting import collect
 from openenv.train.episodes.episode import Episode
 from openenv.train.quiet import quiet_libraries
+from openenv.train.rollout.sessions import Sessions
 from openenv.train.run.warm_up import example_tokens, find_examples, learn_examples
 from openenv.train.settings.config import TrainConfig
 from openenv.train.settings.play_settings import PlaySettings
-from openenv.train.spec.sessions import Sessions
 
 
 def config(**settings: Any) -> TrainConfig:

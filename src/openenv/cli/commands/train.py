@@ -19,10 +19,10 @@ from openenv.cli.setting_options import options_of, with_settings
 from openenv.cli.targets import played_environment, read_target
 from openenv.core.exceptions import ConfigurationError
 from openenv.records.scores import figure_name
+from openenv.train.example_check import check_examples_named
 from openenv.train.run.interruption import TrainingInterruptedError
 from openenv.train.settings.config import TrainConfig, described_settings, load_config
 from openenv.train.settings.names import check_names, check_run
-from openenv.train.spec.example_check import check_examples_named
 from openenv.viewer.run_page import PageAddress
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from openenv.train.episodes.played_episode import PlayedEpisode
 from openenv.train.rollout.play import Play, Shown
-from openenv.train.spec.sessions import Sessions
+from openenv.train.rollout.sessions import Sessions
 from openenv.train.tasks.task_choice import NumberedTask
 
 __all__ = ["Agent", "BatchAgent", "EndedEpisode", "EpisodeRecorder", "play"]

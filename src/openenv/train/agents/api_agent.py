@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from openenv.core.env_client import EnvClient
     from openenv.core.sync_client import SyncEnvClient
     from openenv.train.agents.agent import EndedEpisode
-    from openenv.train.spec.sessions import Sessions
+    from openenv.train.rollout.sessions import Sessions
     from openenv.train.tasks.task_choice import NumberedTask
 
 __all__ = ["ApiAgent"]

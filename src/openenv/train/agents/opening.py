@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.agents.agent import Agent
 from openenv.train.agents.player_agent import PlayerAgent, form_of, random_players, scripted_players
+from openenv.train.rollout.sessions import CAPACITY_WAIT_S, Sessions, environment_client
 from openenv.train.settings.names import check_environment, check_model
 from openenv.train.settings.play_settings import PlaySettings
-from openenv.train.spec.sessions import CAPACITY_WAIT_S, Sessions, environment_client
 from openenv.train.tasks.seeds import derived_seed
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from openenv.train.forms.text_form import TextForm
 from openenv.train.forms.tool_form import ToolForm
 from openenv.train.rollout.loop import play_together
 from openenv.train.rollout.play import Play
-from openenv.train.spec.sessions import Sessions
+from openenv.train.rollout.sessions import Sessions
 from openenv.train.tasks.task_choice import NumberedTask
 
 __all__ = ["PlayerAgent", "PlayerMaker", "PlayerSeed", "form_of", "random_players", "scripted_players"]

@@ -16,15 +16,15 @@ from openenv.train.agents.player_agent import PlayerAgent, PlayerMaker, form_of,
 from openenv.train.agents.tiny import build_model, build_tokenizer, words_of
 from openenv.train.agents.tool_policy import build_call_tokenizer, call_renderer
 from openenv.train.episodes.episode import Episode
+from openenv.train.example_check import call_examples_missing, several_with_calls
 from openenv.train.forms.text_form import TextForm
 from openenv.train.forms.tool_form import ToolForm
 from openenv.train.rollout.chat_renderer import ChatRenderer
 from openenv.train.rollout.plain_renderer import PlainRenderer
 from openenv.train.rollout.renderer import Renderer
+from openenv.train.rollout.sessions import Sessions
 from openenv.train.rollout.tool_renderer import ToolRenderer
 from openenv.train.settings.config import TrainConfig
-from openenv.train.spec.example_check import call_examples_missing, several_with_calls
-from openenv.train.spec.sessions import Sessions
 from openenv.train.tasks.seeds import derived_seed, training_seeds
 from openenv.train.tasks.task_choice import training_tasks
 from openenv.train.tools.environment_tools import EnvironmentTools

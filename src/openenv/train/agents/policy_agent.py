@@ -17,9 +17,9 @@ from openenv.train.quiet import quiet_libraries
 from openenv.train.rollout.loop import play_together
 from openenv.train.rollout.model_actor import ModelActor
 from openenv.train.rollout.play import Limits, Play
+from openenv.train.rollout.sessions import Sessions
 from openenv.train.settings.config import TrainConfig, load_config
 from openenv.train.settings.play_settings import PlaySettings
-from openenv.train.spec.sessions import Sessions
 from openenv.train.tasks.seeds import evaluation_draws
 from openenv.train.tasks.task_choice import NumberedTask
 

@@ -24,9 +24,9 @@ from openenv.train.agents.tiny_tools import build_tool_tokenizer
 from openenv.train.episodes.messages import Message
 from openenv.train.episodes.moves import Move, MoveResult
 from openenv.train.forms.tool_form import call_message, tool_messages
-from openenv.train.spec.env_spec import EnvSpec
-from openenv.train.spec.tool_environment import ToolEnvironment
 from openenv.train.tools.environment_tools import EnvironmentTools
+from openenv.train.trl.env_spec import EnvSpec
+from openenv.train.trl.tool_environment import ToolEnvironment
 
 __all__ = ["make_tiny_model", "play_episode", "tiny_tool_model"]
 

@@ -24,8 +24,8 @@ from openenv.train.dataset.play_traces import PlayTraces
 from openenv.train.episodes.episode import Episode
 from openenv.train.episodes.messages import Message, text_of
 from openenv.train.episodes.played_episode import PlayedEpisode
+from openenv.train.rollout.sessions import Sessions
 from openenv.train.settings.play_settings import PlaySettings
-from openenv.train.spec.sessions import Sessions
 from openenv.train.tasks.task_choice import NumberedTask, training_tasks
 
 __all__ = ["CLOSING", "CollectResult", "EpisodeWriter", "add_episodes", "collect", "line_of"]

@@ -24,7 +24,7 @@ from openenv.train.episodes.moves import MoveResult
 from openenv.train.forms.text_form import turn_messages
 from openenv.train.forms.tool_form import call_message, tool_messages
 from openenv.train.rollout.play import Play
-from openenv.train.spec.rollout_recorder import RolloutBatch
+from openenv.train.rollout.rollout_recorder import RolloutBatch
 
 __all__ = ["EvaluationTraces", "RolloutTraces"]
 

@@ -6,8 +6,8 @@ from typing import Any
 from openenv.records.run_folder import RunFolder
 from openenv.train.dataset.rollout_traces import RolloutTraces
 from openenv.train.rollout.play import Play
+from openenv.train.rollout.rollout_recorder import RolloutBatch
 from openenv.train.settings.config import TrainConfig
-from openenv.train.spec.rollout_recorder import RolloutBatch
 
 __all__ = ["RunRecorder"]
 

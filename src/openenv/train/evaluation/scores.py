@@ -11,8 +11,8 @@ from openenv.train.agents.policy import Policy
 from openenv.train.episodes.episode import Episode
 from openenv.train.episodes.illegal_texts import commonest_texts
 from openenv.train.evaluation.statistics import Attempt, Statistics
+from openenv.train.rollout.sessions import Sessions
 from openenv.train.settings.config import TrainConfig
-from openenv.train.spec.sessions import Sessions
 from openenv.train.tasks.seeds import derived_seed
 from openenv.train.tasks.task_choice import evaluation_tasks
 

@@ -1,1 +1,1 @@
-"""Rollouts: the loop over many episodes, and the renderers between actions and tokens."""
+"""Rollouts: sessions with a server, the loop over many episodes, and renderers between actions and tokens."""

@@ -8,9 +8,9 @@ from openenv.core.reset_check import nearest_name
 from openenv.records.scores import Score
 from openenv.train.agents.policy import Policy
 from openenv.train.evaluation.scores import random_agent, score, scripted_agent
+from openenv.train.rewards.environment_reward import ComponentReward
+from openenv.train.rollout.sessions import Sessions
 from openenv.train.settings.config import TrainConfig
-from openenv.train.spec.environment_reward import ComponentReward
-from openenv.train.spec.sessions import Sessions
 
 __all__ = [
     "check_component_names",

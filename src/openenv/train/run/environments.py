@@ -12,12 +12,12 @@ from rich.console import Console
 from openenv.core.reset_check import check_reset_parameters
 from openenv.records.run_folder import RunFolder, step_of
 from openenv.train.dataset.run_recorder import RunRecorder
+from openenv.train.rollout.sessions import Sessions
 from openenv.train.settings.config import TrainConfig
-from openenv.train.spec.env_spec import EnvSpec, EnvSpecs
-from openenv.train.spec.sessions import Sessions
 from openenv.train.tasks.order import interleaved
 from openenv.train.tasks.seeds import training_seeds
 from openenv.train.tasks.task_choice import training_tasks
+from openenv.train.trl.env_spec import EnvSpec, EnvSpecs
 
 __all__ = ["OpenRun", "environment_name", "open_run", "open_sessions", "training_spec"]
 

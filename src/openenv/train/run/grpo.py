@@ -18,14 +18,14 @@ from openenv.records.run_folder import RunFolder
 from openenv.train.agents.policy import Policy, takes_gpu
 from openenv.train.episodes.illegal_texts import IllegalTexts
 from openenv.train.generation.trainers import max_context_of
+from openenv.train.rewards.environment_reward import log_components
 from openenv.train.run.callbacks import MetricsFile
 from openenv.train.run.components import component_rewards, weighted_rewards
 from openenv.train.run.environments import OpenRun, training_spec
 from openenv.train.run.lora import lora_config
 from openenv.train.settings.config import TrainConfig
-from openenv.train.spec.environment_reward import log_components
-from openenv.train.spec.rollout_function import RolloutFunction
 from openenv.train.tasks.order import prompt_groups
+from openenv.train.trl.rollout_function import RolloutFunction
 
 __all__ = ["RunRollouts", "episode_reward", "make_trainer"]
 

@@ -28,14 +28,14 @@ from openenv.train.dataset.recorded import recorded_episodes
 from openenv.train.episodes.episode import Episode
 from openenv.train.episodes.messages import text_of
 from openenv.train.episodes.moves import MoveResult
+from openenv.train.example_check import player_missing
 from openenv.train.forms.text_form import TextForm
 from openenv.train.forms.tool_form import call_text
 from openenv.train.rollout.renderer import Renderer
+from openenv.train.rollout.sessions import Sessions
 from openenv.train.run.environments import OpenRun
 from openenv.train.run.lora import lora_config, whole_model
 from openenv.train.settings.config import TrainConfig
-from openenv.train.spec.example_check import player_missing
-from openenv.train.spec.sessions import Sessions
 from openenv.train.tasks.seeds import derived_seed
 from openenv.train.tasks.task_choice import training_tasks
 

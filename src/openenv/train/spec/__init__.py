@@ -1,1 +1,1 @@
-"""What TRL is passed: an environment's specification, its sessions, tools, rollout function and reward."""
+"""Public import path of ``openenv.train.trl.tool_environment``."""

@@ -1,1 +1,1 @@
-"""Tasks of training: seeds, rows of a dataset, and the choice of what is played."""
+"""Tasks of training: seeds, the choice of what is played and its order, rows and prompts of a dataset."""

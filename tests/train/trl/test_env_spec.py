@@ -17,7 +17,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 from openenv.train.agents.tiny_tools import build_tool_tokenizer
-from openenv.train.spec.env_spec import EnvSpec, EnvSpecs
+from openenv.train.trl.env_spec import EnvSpec, EnvSpecs
 
 # Of transformers, for what TRL uses.
 pytestmark = pytest.mark.filterwarnings(r"ignore:`(is_)?gradient_checkpointing\w*` is deprecated:FutureWarning")

@@ -26,7 +26,7 @@ from openenv.core.rubrics import GroupJudge, VerdictError
 from openenv.train import EnvSpec, GroupReward
 from openenv.train.agents.tiny import build_model, build_tokenizer
 from openenv.train.quiet import quiet_libraries
-from openenv.train.spec.rollout_function import RolloutFunction
+from openenv.train.trl.rollout_function import RolloutFunction
 
 pytestmark = pytest.mark.filterwarnings(IGNORED)
 

@@ -9,8 +9,8 @@ import pytest
 from tests.support.public_folders import PUBLIC_FOLDERS
 
 from openenv.core.exceptions import ConfigurationError
+from openenv.train.example_check import check_examples_named
 from openenv.train.settings.config import load_config
-from openenv.train.spec.example_check import check_examples_named
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from openenv.core.exceptions import (
     ServerCapacityError,
     ServerExecutionError,
 )
-from openenv.train.spec.sessions import Sessions
+from openenv.train.rollout.sessions import Sessions
 
 
 def reward(outcome: object) -> float | None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.spec.task_dataset import environment_of, numbered, opened, task_number
+from openenv.train.tasks.task_dataset import environment_of, numbered, opened, task_number
 
 PROMPT = [{"role": "system", "content": "Climb."}, {"role": "user", "content": "Up?"}]
 

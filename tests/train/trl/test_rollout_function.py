@@ -29,9 +29,9 @@ from openenv.train.dataset.rollout_traces import RolloutTraces
 from openenv.train.generation import trainers
 from openenv.train.generation.transformers_generator import TransformersGenerator
 from openenv.train.quiet import quiet_libraries
-from openenv.train.spec.env_spec import EnvSpec, EnvSpecs
-from openenv.train.spec.rollout_function import RolloutFunction
-from openenv.train.spec.task_dataset import opened
+from openenv.train.tasks.task_dataset import opened
+from openenv.train.trl.env_spec import EnvSpec, EnvSpecs
+from openenv.train.trl.rollout_function import RolloutFunction
 
 # TRL 1.16 uses names that transformers 5.23 has changed.
 pytestmark = pytest.mark.filterwarnings(r"ignore:`(is_)?gradient_checkpointing\w*` is deprecated:FutureWarning")

@@ -20,8 +20,8 @@ from openenv.core.exceptions import ConfigurationError
 from openenv.core.reset_check import check_reset_parameters, without_unknown
 from openenv.core.sync_client import SyncEnvClient
 from openenv.train.episodes.messages import Content, joined
-from openenv.train.spec.sessions import CAPACITY_WAIT_S, Sessions
-from openenv.train.spec.task_dataset import (
+from openenv.train.rollout.sessions import CAPACITY_WAIT_S, Sessions
+from openenv.train.tasks.task_dataset import (
     Prompt,
     foreign_prompt,
     is_dataset,

@@ -11,19 +11,19 @@ from openenv.auto.target import MADE, Target
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.reset_check import nearest_name
 from openenv.core.sync_client import SyncEnvClient
-from openenv.train.spec.environment_reward import ComponentReward, EnvironmentReward
-from openenv.train.spec.sessions import Sessions
-from openenv.train.spec.task_dataset import dataset_of, numbered
-from openenv.train.spec.task_set import TaskSet, TaskSets
-from openenv.train.spec.tool_environment import ToolEnvironment, tool_environment_class
+from openenv.train.rewards.environment_reward import ComponentReward, EnvironmentReward
+from openenv.train.rollout.sessions import Sessions
 from openenv.train.tasks.order import interleaved
 from openenv.train.tasks.task_choice import check_number
+from openenv.train.tasks.task_dataset import dataset_of, numbered
 from openenv.train.tools.environment_tools import EnvironmentTools
+from openenv.train.trl.task_set import TaskSet, TaskSets
+from openenv.train.trl.tool_environment import ToolEnvironment, tool_environment_class
 
 if TYPE_CHECKING:
     from datasets import Dataset  # type: ignore[import-untyped]
 
-    from openenv.train.spec.rollout_function import RolloutFunction
+    from openenv.train.trl.rollout_function import RolloutFunction
 
 __all__ = ["EnvSpec", "EnvSpecs"]
 
@@ -142,7 +142,7 @@ class EnvSpec(TaskSets):
 
         See `RolloutFunction`, which can also be made by hand, with settings of how the model acts.
         """
-        from openenv.train.spec.rollout_function import RolloutFunction  # it imports what generation needs
+        from openenv.train.trl.rollout_function import RolloutFunction  # it imports what generation needs
 
         return RolloutFunction(self)
 
@@ -263,7 +263,7 @@ class EnvSpecs(TaskSets):
 
         See `RolloutFunction`, which can also be made by hand.
         """
-        from openenv.train.spec.rollout_function import RolloutFunction  # it imports what generation needs
+        from openenv.train.trl.rollout_function import RolloutFunction  # it imports what generation needs
 
         return RolloutFunction(self)
 

@@ -12,9 +12,9 @@ from openenv.auto.target import Target
 from openenv.core.client_types import StepResult
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.spec.sessions import Sessions
-from openenv.train.spec.task_dataset import numbered
-from openenv.train.spec.task_set import TaskSet
+from openenv.train.rollout.sessions import Sessions
+from openenv.train.tasks.task_dataset import numbered
+from openenv.train.trl.task_set import TaskSet
 
 NOWHERE = Target.of("http://127.0.0.1:9")
 

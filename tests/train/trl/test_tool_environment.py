@@ -22,15 +22,15 @@ from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.env_server.mcp_types import Tool
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError
 from openenv.core.generic_client import GenericEnvClient
-from openenv.train.spec.env_spec import EnvSpec
-from openenv.train.spec.tool_environment import (
+from openenv.train.tools.environment_tools import EnvironmentTools
+from openenv.train.trl.env_spec import EnvSpec
+from openenv.train.trl.tool_environment import (
     EPISODE_FAILED,
     EPISODE_OVER,
     EpisodeStep,
     ToolEnvironment,
     tool_environment_class,
 )
-from openenv.train.tools.environment_tools import EnvironmentTools
 
 
 @pytest.fixture

@@ -17,14 +17,14 @@ from openenv.train.rollout.model_actor import ModelActor
 from openenv.train.rollout.plain_renderer import PlainRenderer
 from openenv.train.rollout.play import Limits, Play
 from openenv.train.rollout.renderer import Renderer, stop_ids_of
+from openenv.train.rollout.rollout_recorder import RolloutBatch, RolloutRecorder
 from openenv.train.rollout.tool_episode import EpisodeStep
 from openenv.train.rollout.tool_renderer import ToolRenderer, Unreadable, reads_tool_calls
-from openenv.train.spec.rollout_recorder import RolloutBatch, RolloutRecorder
-from openenv.train.spec.task_dataset import environment_of
-from openenv.train.spec.task_set import TaskSet, TaskSets
 from openenv.train.tasks.order import prompt_groups
 from openenv.train.tasks.seeds import derived_seed
+from openenv.train.tasks.task_dataset import environment_of
 from openenv.train.tools.contents import call_content
+from openenv.train.trl.task_set import TaskSet, TaskSets
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -5,8 +5,8 @@ from pathlib import Path
 from openenv.auto.package import EnvironmentPackage
 from openenv.auto.target import Target, TargetKind
 from openenv.core.exceptions import ConfigurationError
+from openenv.train.rollout.sessions import Sessions, has_only_tools, package_of
 from openenv.train.settings.config import TrainConfig
-from openenv.train.spec.sessions import Sessions, has_only_tools, package_of
 
 __all__ = ["call_examples_missing", "check_examples_named", "player_missing", "several_with_calls"]
 

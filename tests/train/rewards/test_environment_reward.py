@@ -11,8 +11,8 @@ from tests.support.servers import RunningServer
 
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.exceptions import ConfigurationError, OpenEnvError
-from openenv.train.spec.env_spec import EnvSpec
-from openenv.train.spec.environment_reward import ComponentReward, EnvironmentReward
+from openenv.train.rewards.environment_reward import ComponentReward, EnvironmentReward
+from openenv.train.trl.env_spec import EnvSpec
 
 
 def played(spec: EnvSpec, *seeds: int) -> list[Any]:
