@@ -7,18 +7,21 @@ from typing import Any
 
 import pytest
 import torch
-from tests.support.environments.training import CRASHING_SEEDS, ENDLESS_REWARD_SEEDS, FAILING_RESET_SEEDS
+from tests.support.environments.training import CRASHING_SEEDS, ENDLESS_REWARD_SEEDS, FAILING_RESET_SEEDS, seeded
 from tests.support.models.chat_models import CHATML, THINKING, save_chat_model
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from openenv.adapters.text import ActionText
 from openenv.core.exceptions import ConfigurationError, OpenEnvError, ServerExecutionError
+from openenv.train.agents.agent import play
 from openenv.train.agents.policy import Policy
+from openenv.train.agents.policy_agent import PolicyAgent
 from openenv.train.agents.tiny import build_model, build_tokenizer
 from openenv.train.episodes.episode import Episode
+from openenv.train.episodes.moves import MoveResult
+from openenv.train.forms.text_form import TextForm
 from openenv.train.rollout.chat_renderer import ChatRenderer
 from openenv.train.rollout.plain_renderer import PlainRenderer
-from openenv.train.rollout.play import MoveResult
 from openenv.train.rollout.renderer import Renderer
 from openenv.train.settings.config import TrainConfig
 from openenv.train.spec.sessions import Sessions
@@ -47,10 +50,8 @@ class Setting:
     ) -> list[Episode]:
         config = TrainConfig(environment=sessions.name, max_turns=max_turns, max_context=max_context)
         policy = Policy(self.model, NO_TOKENIZER, self.renderer, self.actions)
-        tasks = [{"seed": seed} for seed in seeds]
-        generator = torch.Generator().manual_seed(sampling_seed)
-        plays = policy.play(sessions, config, tasks, temperature=temperature, randomness=generator)
-        return [play.episode for play in plays]
+        agent = PolicyAgent(policy, config, temperature=temperature, seed=sampling_seed)
+        return [played.episode for played in play(agent, enumerate(seeded(seeds)), sessions)]
 
     def own_logprobs(self, episode: Episode, temperature: float = 1.0) -> torch.Tensor:
         """The model's log-probability of each completion token, computed at once and without a cache."""
@@ -98,7 +99,7 @@ def chat_setting(sessions: Sessions, folder: Path, template: str = CHATML) -> Se
     tokenizer = AutoTokenizer.from_pretrained(source)
     model = AutoModelForCausalLM.from_pretrained(source)
     actions = ActionText(sessions.action, "up")
-    return Setting(model, ChatRenderer(tokenizer, model, actions, actions.instructions(), 6), actions)
+    return Setting(model, ChatRenderer(tokenizer, model, TextForm(actions, actions.instructions()), 6), actions)
 
 
 @pytest.fixture(params=["tiny", "chat", "thinking chat"])

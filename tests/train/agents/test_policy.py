@@ -6,10 +6,13 @@ from typing import Any
 import pytest
 import torch
 from tests.support.environment_folders import scaffold
+from tests.support.environments.training import seeded
 from tests.support.models.chat_models import save_chat_model
 
 from openenv.core.exceptions import ConfigurationError
+from openenv.train.agents.agent import play
 from openenv.train.agents.policy import load_policies, make_policy, takes_gpu
+from openenv.train.agents.policy_agent import PolicyAgent
 from openenv.train.rollout.chat_renderer import ChatRenderer
 from openenv.train.rollout.plain_renderer import PlainRenderer
 from openenv.train.settings.config import TrainConfig
@@ -18,10 +21,6 @@ from openenv.train.spec.sessions import Sessions
 
 def config(**settings: Any) -> TrainConfig:
     return TrainConfig(**{"environment": "stairs", "rollouts": 8, "max_turns": 8, **settings})
-
-
-def tasks(*seeds: int) -> list[dict[str, int]]:
-    return [{"seed": seed} for seed in seeds]
 
 
 def test_the_tiny_policy_speaks_the_environments_words(stairs: Sessions) -> None:
@@ -45,9 +44,8 @@ def test_free_text_is_made_of_the_environments_words(tmp_path: Path) -> None:
         policy = make_policy(config(max_action_tokens=5), sessions)
         assert {"environment", "ready", "echoed_message", "message_length"} <= set(policy.tokenizer.get_vocab())
         assert policy.renderer.max_action_tokens == 5
-        generator = torch.Generator().manual_seed(1)
-        plays = policy.play(sessions, config(), tasks(1, 2, 3, 4), temperature=1.0, randomness=generator)
-        episodes = [play.episode for play in plays]
+        agent = PolicyAgent(policy, config(), temperature=1.0)
+        episodes = [played.episode for played in play(agent, enumerate(seeded([1, 2, 3, 4])), sessions)]
     assert {len(episode.turns) for episode in episodes} == {8}
     assert sum(episode.reward for episode in episodes) > 0
     assert all(turn.problem is None for episode in episodes for turn in episode.turns)
@@ -94,11 +92,9 @@ def test_a_saved_policy_plays_the_same(stairs: Sessions, tmp_path: Path) -> None
     policy.model.save_pretrained(tmp_path)
     policy.tokenizer.save_pretrained(tmp_path)
     loaded = load_policies(config(), {"": stairs}, tmp_path)[""]
-    first, again = [
-        each.play(stairs, config(), tasks(*range(8)), temperature=1.0, randomness=torch.Generator().manual_seed(1))
-        for each in (policy, loaded)
-    ]
-    assert [play.episode for play in first] == [play.episode for play in again]
+    agents = [PolicyAgent(each, config(), temperature=1.0) for each in (policy, loaded)]
+    first, again = [list(play(agent, enumerate(seeded(range(8))), stairs)) for agent in agents]
+    assert first == again
 
 
 def test_a_folder_with_a_chat_model_is_a_policy(stairs: Sessions, tmp_path: Path) -> None:

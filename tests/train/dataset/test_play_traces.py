@@ -17,9 +17,9 @@ from openenv.records.collection import Collection
 from openenv.traces import EpisodeRecord
 from openenv.train.dataset.collecting import collect
 from openenv.train.dataset.play_traces import PlayTraces
-from openenv.train.episodes.episode import Episode
 from openenv.train.episodes.played_episode import PlayedEpisode
 from openenv.train.evaluation.evaluating import evaluate
+from openenv.train.rollout.play import Play
 from openenv.train.settings.play_settings import PlaySettings
 
 
@@ -63,7 +63,7 @@ def test_the_started_server_and_the_player_record_one_episode(tmp_path: Path) ->
 def test_each_episode_has_an_id_unless_its_task_has_one(tmp_path: Path) -> None:
     with PlayTraces(tmp_path / "traces.db", PlaySettings(environment="catch", player="scripted")) as recording:
         tasks: list[dict[str, Any]] = [{"episode_id": "mine"}, {"episode_id": None}, {}, {}]
-        named = [task["episode_id"] for _, task in recording.named(enumerate(tasks))]
+        named = [recording.named(task)["episode_id"] for task in tasks]
     assert named[0] == "mine"
     assert all(isinstance(each, str) for each in named)
     assert len(set(named)) == 4
@@ -147,8 +147,8 @@ def test_what_a_model_wrote_need_be_no_text(tmp_path: Path) -> None:
     call = {"type": "function", "function": {"name": "say", "arguments": {"text": "\ud83d"}}}
     messages = [{"role": "assistant", "content": "half: \ud83d", "tool_calls": [call]}]
     with PlayTraces(tmp_path / "traces.db", settings) as recording:
-        ((number, task),) = recording.named([(7, {"seed": 1})])
-        recording.add(PlayedEpisode(number, Episode.of_task(task), messages, []))
+        play = Play(recording.named({"seed": 1}))
+        recording.add([(play, PlayedEpisode(7, play.episode, messages, []))])
     with traces.open(tmp_path / "traces.db") as file:
         (record,) = file.records()
     assert record.episode.seed == "1"
@@ -160,9 +160,10 @@ def test_the_file_stays_within_the_size_of_the_variable(tmp_path: Path, monkeypa
     monkeypatch.setenv("OPENENV_TRACES_MAX_SIZE_MB", "1")
     settings = PlaySettings(environment="http://localhost:1", player="random")
     with PlayTraces(tmp_path / "traces.db", settings) as recording:
-        for number, task in recording.named([(seed, {"seed": seed}) for seed in range(10)]):
-            text = Random(number).randbytes(100_000).hex()  # which no compression makes small
-            recording.add(PlayedEpisode(number, Episode.of_task(task), [{"role": "user", "content": text}], []))
+        for seed in range(10):
+            play = Play(recording.named({"seed": seed}))
+            text = Random(seed).randbytes(100_000).hex()  # which no compression makes small
+            recording.add([(play, PlayedEpisode(seed, play.episode, [{"role": "user", "content": text}], []))])
     with traces.open(tmp_path / "traces.db") as file:
         left = [record.episode.seed for record in file.records()]
     assert 0 < len(left) < 10

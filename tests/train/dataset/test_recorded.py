@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.environments.training import seeded
+from tests.support.play import episodes_of
 from tests.support.servers import eventually
 from tests.support.services.postgres import Postgres
 from tests.support.stored_episodes import of_an_environment
@@ -13,9 +14,10 @@ from openenv import find_environment, make, traces
 from openenv.adapters.text import ActionText
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.agents.policy import make_policy
-from openenv.train.agents.recording import TextForm, ToolForm, play_tasks
 from openenv.train.dataset.recorded import recorded_episodes
 from openenv.train.episodes.episode import Episode
+from openenv.train.forms.text_form import TextForm
+from openenv.train.forms.tool_form import ToolForm
 from openenv.train.run.warm_up import find_examples
 from openenv.train.settings.config import TrainConfig
 from openenv.train.spec.sessions import Sessions
@@ -42,7 +44,7 @@ def played(sessions: Sessions, file: Path) -> list[Episode]:
     package = find_environment("catch")
     players = [player for seed in SEEDS[:-1] if (player := package.make_player(seed)) is not None]
     left = package.action_class()(move="left")
-    return play_tasks(sessions, [*players, lambda observation: left], seeded(SEEDS), max_turns=20)
+    return episodes_of([*players, lambda observation: left], seeded(SEEDS), sessions, 20)
 
 
 @pytest.fixture(scope="module", autouse=True)

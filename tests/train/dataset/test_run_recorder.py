@@ -10,7 +10,9 @@ from openenv.core.client_types import StepResult
 from openenv.records.lines import read_objects
 from openenv.records.run_folder import RunFolder
 from openenv.train.dataset.run_recorder import RunRecorder
-from openenv.train.rollout.play import Move, Play
+from openenv.train.episodes.moves import Move
+from openenv.train.episodes.played_episode import PlayedEpisode
+from openenv.train.rollout.play import Play
 from openenv.train.settings.config import TrainConfig
 from openenv.train.spec.rollout_recorder import RolloutBatch
 
@@ -39,7 +41,8 @@ def test_each_step_is_a_line_and_an_evaluation_is_none(tmp_path: Path, *, traces
     recorder = recorder_of(folder, traces=traces)
     recorder.add(batch(1))
     recorder.add(replace(batch(2), evaluation="after training"))
-    recorder.evaluation("after training", "", 3).add(batch(3).plays, {}, ())
+    (played,) = batch(3).plays
+    recorder.evaluation("after training", "", 3).add([(played, PlayedEpisode(0, played.episode, [], []))])
     recorder.add(batch(4))
     lines = read_objects(folder.rollouts)
     assert [(line["step"], line["environment"]) for line in lines] == [(1, ""), (4, "")]

@@ -19,9 +19,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, ServerCapacityError
 from openenv.records.run_folder import RunFolder
-from openenv.records.scores import AFTER, BEFORE, RANDOM, WARMED_UP, sampled
+from openenv.records.scores import AFTER, BEFORE, RANDOM, WARMED_UP, Score, sampled
 from openenv.train.dataset.collecting import collect
-from openenv.train.evaluation.evaluating import evaluate
+from openenv.train.evaluation.evaluating import Evaluation, evaluate
 from openenv.train.run.callbacks import TrainingProgress
 from openenv.train.run.interruption import TrainingInterruptedError
 from openenv.train.run.training import TrainResult, resume, train
@@ -216,10 +216,20 @@ def test_what_is_trained_on_can_be_named(settings: dict[str, Any], tmp_path: Pat
     played = PlaySettings(environment=settings["environment"], model=str(result.folder.path), form="text")
     evaluation = evaluate(played, tmp_path / "evaluation", sessions=2, console=quiet())
     assert [task.task for task in evaluation.tasks] == [{"height": 1}, {"height": 2}, {"height": 3}]
-    assert evaluation.mean_reward.value == pytest.approx(result.scores[sampled(AFTER)].mean_reward)
     assert evaluation.greedy is not None
-    assert evaluation.greedy.mean_reward.value == pytest.approx(result.scores[AFTER].mean_reward)
+    for figure, name in ((evaluation, sampled(AFTER)), (evaluation.greedy, AFTER)):
+        assert_same_figures(figure, result.scores[name])
     assert_same_outcome(train(TrainConfig(**named), quiet()), result)
+
+
+def assert_same_figures(evaluation: Evaluation, score: Score) -> None:
+    """Check that ``openenv eval`` and a run say the same of a model, to the last bit."""
+    mean = evaluation.mean_reward
+    assert (mean.value, mean.low, mean.high) == (score.mean_reward, score.low, score.high)
+    assert [reward for task in evaluation.tasks for reward in task.rewards] == score.rewards
+    assert evaluation.episodes == score.episodes
+    assert (evaluation.mean_length, evaluation.illegal_actions) == (score.mean_length, score.illegal_actions)
+    assert {name: each.value for name, each in evaluation.reward_components.items()} == score.reward_components
 
 
 def test_an_evaluation_of_a_run_gives_the_runs_own_figures(
@@ -233,8 +243,7 @@ def test_an_evaluation_of_a_run_gives_the_runs_own_figures(
     assert evaluation.greedy is not None
     assert evaluation.greedy.temperature == 0.0
     for figure, name in ((evaluation, sampled(AFTER)), (evaluation.greedy, AFTER)):
-        assert figure.mean_reward.value == pytest.approx(whole.scores[name].mean_reward)
-        assert figure.illegal_actions == pytest.approx(whole.scores[name].illegal_actions)
+        assert_same_figures(figure, whole.scores[name])
     assert whole.scores[sampled(AFTER)] != whole.scores[AFTER]
     hot = evaluate(played.model_copy(update={"temperature": 0.5}), tmp_path / "hot", sessions=3, console=quiet())
     assert (hot.temperature, hot.greedy) == (0.5, None)

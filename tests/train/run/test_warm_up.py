@@ -6,16 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from rich.console import Console
 from tests.support.environment_folders import scaffold, write_files
-from tests.support.environments.training import Climb
+from tests.support.environments.training import Climb, seeded
 from tests.support.models.chat_models import save_chat_model
 from tests.support.servers import RunningServer
 
 from openenv.adapters.text import ActionText
 from openenv.core.exceptions import ConfigurationError
+from openenv.train.agents.agent import play
 from openenv.train.agents.policy import Policy, load_policies, make_policy
+from openenv.train.agents.policy_agent import PolicyAgent
 from openenv.train.dataset.collecting import collect
 from openenv.train.episodes.episode import Episode
 from openenv.train.quiet import quiet_libraries
@@ -49,9 +50,8 @@ def settings(request: pytest.FixtureRequest, chat_folder: str) -> TrainConfig:
 
 
 def played(policy: Policy, sessions: Sessions, settings: TrainConfig, seed: int = 1) -> list[Episode]:
-    generator = torch.Generator().manual_seed(seed)
-    tasks = [{"seed": seed} for seed in range(8)]
-    return [play.episode for play in policy.play(sessions, settings, tasks, temperature=1.0, randomness=generator)]
+    agent = PolicyAgent(policy, settings, temperature=1.0, seed=seed)
+    return [each.episode for each in play(agent, enumerate(seeded(range(8))), sessions)]
 
 
 def test_an_example_is_what_the_model_would_have_been_fed_and_written(stairs: Sessions, settings: TrainConfig) -> None:

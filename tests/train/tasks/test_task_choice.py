@@ -1,16 +1,69 @@
-"""Tasks by a split's name, and from files."""
+"""Tasks by a split's name, from files, and of seeds: those to learn from, and those to compare players on."""
 
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import openenv
 from openenv.core.exceptions import ConfigurationError, OpenEnvError
-from openenv.train.tasks.task_choice import Client, named_tasks
+from openenv.train.tasks.seeds import evaluation_seeds, training_seeds
+from openenv.train.tasks.task_choice import Client, evaluation_tasks, named_tasks, training_tasks
 
-pytestmark = pytest.mark.needs("reasoning-gym")
+needs_tasks = pytest.mark.needs("reasoning-gym")
+
+
+class Lists:
+    """Named tasks of a test, and the number of times that they were read."""
+
+    def __init__(self) -> None:
+        self.read = 0
+
+    def named_tasks(self, name: str) -> list[dict[str, Any]]:
+        self.read += 1
+        return [{"split": name, "index": index} for index in range(3)]
+
+
+def indexes(tasks: list[dict[str, Any]]) -> list[int]:
+    return [task["index"] for task in tasks]
+
+
+def test_without_names_there_are_seeds_and_those_of_trainings_and_evaluations_differ() -> None:
+    lists = Lists()
+    assert training_tasks(None, lists, 4, seed=2) == [{"seed": seed} for seed in training_seeds(2, 4)]
+    evaluated = evaluation_tasks(None, lists, 4, seed=2)
+    assert evaluated == [{"seed": seed} for seed in evaluation_seeds(2, 4)]
+    assert len(evaluation_tasks(None, lists, None, seed=2)) == 100
+    assert lists.read == 0
+
+
+def test_a_training_goes_through_a_list_over_and_over_each_time_in_another_order() -> None:
+    tasks = training_tasks("train", Lists(), 30, seed=1)
+    passes = [indexes(tasks[start : start + 3]) for start in range(0, 30, 3)]
+    assert all(sorted(each) == [0, 1, 2] for each in passes)
+    assert len({tuple(each) for each in passes}) > 1
+    assert training_tasks("train", Lists(), 8, seed=1) == tasks[:8], "a longer one begins with the same tasks"
+    assert indexes(training_tasks("train", Lists(), 7, seed=1, shuffled=False)) == [0, 1, 2, 0, 1, 2, 0]
+    seeds = [task["seed"] for task in training_tasks(2, Lists(), 6, seed=1)]
+    assert set(seeds) == set(training_seeds(1, 2))
+
+
+def test_an_evaluation_takes_the_first_of_a_list_all_or_as_many_as_it_must() -> None:
+    assert indexes(evaluation_tasks("test", Lists(), 2, seed=1)) == [0, 1]
+    assert indexes(evaluation_tasks("test", Lists(), 9, seed=1)) == [0, 1, 2]
+    assert indexes(evaluation_tasks("test", Lists(), None, seed=1)) == [0, 1, 2]
+    with pytest.raises(ConfigurationError, match=r"Expected 9 tasks in test; there are 3\."):
+        evaluation_tasks("test", Lists(), 9, seed=1, may_be_fewer=False)
+
+
+def test_a_task_s_own_parameters_win() -> None:
+    reset = {"index": 9, "level": "hard"}
+    (evaluated,) = evaluation_tasks("test", Lists(), 1, seed=1, reset=reset)
+    assert evaluated == {"split": "test", "index": 0, "level": "hard"}
+    (trained,) = training_tasks("test", Lists(), 1, seed=1, reset=reset, shuffled=False)
+    assert trained == evaluated
 
 
 @pytest.fixture(scope="module")
@@ -19,6 +72,7 @@ def client() -> Iterator[Client]:
         yield connected
 
 
+@needs_tasks
 def test_a_split(client: Client) -> None:
     tasks = named_tasks("train", client)
     assert tasks[:2] == [{"split": "train", "index": 0}, {"split": "train", "index": 1}]
@@ -26,6 +80,7 @@ def test_a_split(client: Client) -> None:
         named_tasks("no_such_split", client)
 
 
+@needs_tasks
 def test_files_are_read_anew(client: Client, tmp_path: Path) -> None:
     file = tmp_path / "tasks.jsonl"
     file.write_text('{"seed": 1}\n\n{"seed": 2, "level": "hard"}\n')
@@ -37,6 +92,7 @@ def test_files_are_read_anew(client: Client, tmp_path: Path) -> None:
     assert named_tasks(str(splits), client) == [{"seed": 1}, {"seed": 2}]
 
 
+@needs_tasks
 def test_the_first_of_them(client: Client) -> None:
     assert named_tasks("train", client, 2) == named_tasks("train", client)[:2]
     count = len(named_tasks("train", client))
@@ -44,6 +100,7 @@ def test_the_first_of_them(client: Client) -> None:
         named_tasks("train", client, count + 1)
 
 
+@needs_tasks
 @pytest.mark.parametrize(
     ("content", "message"),
     [(None, "can't be read from"), ("[1]", "a task is an object"), ("[]", "Expected at least one task in")],

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from random import Random
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,25 +11,22 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from openenv.adapters.text import ActionText, observation_text
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.agents.players import Player, RandomPlayer
-from openenv.train.agents.recording import play_tasks
+from openenv.train.agents.agent import play
+from openenv.train.agents.player_agent import PlayerAgent, PlayerMaker, form_of, random_players, scripted_players
 from openenv.train.agents.tiny import build_model, build_tokenizer, words_of
 from openenv.train.agents.tool_policy import build_call_tokenizer, call_renderer
 from openenv.train.episodes.episode import Episode
-from openenv.train.generation.sampling import Sampling
-from openenv.train.generation.transformers_generator import TransformersGenerator
+from openenv.train.forms.text_form import TextForm
+from openenv.train.forms.tool_form import ToolForm
 from openenv.train.rollout.chat_renderer import ChatRenderer
-from openenv.train.rollout.loop import play_together
-from openenv.train.rollout.model_agent import ModelAgent
 from openenv.train.rollout.plain_renderer import PlainRenderer
-from openenv.train.rollout.play import Limits, Play
 from openenv.train.rollout.renderer import Renderer
 from openenv.train.rollout.tool_renderer import ToolRenderer
 from openenv.train.settings.config import TrainConfig
 from openenv.train.spec.example_check import call_examples_missing, several_with_calls
-from openenv.train.spec.run_tasks import training_tasks
 from openenv.train.spec.sessions import Sessions
 from openenv.train.tasks.seeds import derived_seed, training_seeds
+from openenv.train.tasks.task_choice import training_tasks
 from openenv.train.tools.environment_tools import EnvironmentTools
 
 if TYPE_CHECKING:
@@ -63,45 +59,6 @@ class Policy:
         """Put the model where a run of these settings computes."""
         if takes_gpu(config):
             self.model.to("cuda")  # type: ignore[arg-type]
-
-    def play(
-        self,
-        sessions: Sessions,
-        config: TrainConfig,
-        tasks: Sequence[Mapping[str, Any]],
-        *,
-        temperature: float,
-        randomness: torch.Generator | Sequence[Random],
-    ) -> list[Play]:
-        """Play one episode for each task, all at once, without a trainer.
-
-        Args:
-            sessions: The environment.
-            config: Says where episodes are cut off, by its ``max_turns`` and ``max_context``.
-            tasks: What each reset is passed, its seed and its ``episode_id`` among it.
-            temperature: Of sampling; 0 takes the most likely token.
-            randomness: Source of the draws, on the model's device; or one for each episode, whose draws then depend on
-                no other episode.
-
-        Returns:
-            The episodes, in the order of the tasks.
-
-        Raises:
-            OpenEnvError: The environment failed in more than half of the episodes.
-        """
-        limits = Limits(config.max_turns, config.max_context)
-        plays = [
-            Play(task, number=number, max_turns=limits.max_turns, shown=self.renderer.shown)
-            for number, task in enumerate(tasks)
-        ]
-        generator = TransformersGenerator(self.model, self.renderer.pad_id, Sampling(temperature), randomness)
-        was_training = self.model.training
-        self.model.eval()  # type: ignore[no-untyped-call]
-        try:
-            play_together(ModelAgent(generator, self.renderer, limits), plays, sessions)
-        finally:
-            self.model.train(was_training)
-        return plays
 
 
 def takes_gpu(config: TrainConfig) -> bool:
@@ -209,16 +166,8 @@ def _policy(config: TrainConfig, sessions: Sessions, model: Any, tokenizer: Any)
     elif config.is_tiny:
         renderer = PlainRenderer(tokenizer, actions, config.max_action_tokens)
     else:
-        instructions = sessions.instructions(actions)
-        renderer = ChatRenderer(
-            tokenizer,
-            model,
-            actions,
-            instructions,
-            config.max_action_tokens,
-            thinking=config.thinking,
-            pixels=sessions.pixels,
-        )
+        form = TextForm(actions, sessions.instructions(actions), sessions.pixels)
+        renderer = ChatRenderer(tokenizer, model, form, config.max_action_tokens, thinking=config.thinking)
     return Policy(model, tokenizer, renderer, actions)
 
 
@@ -246,15 +195,8 @@ def _call_renderer(
     # A call of the tiny policy has two tokens for each argument, and three around them.
     most = max(len(tool.input_schema.get("properties", {})) for tool in tools.tools)
     tokens = max(config.max_action_tokens, 2 * most + 3) if config.is_tiny else config.max_action_tokens
-    return call_renderer(
-        tokenizer,
-        model,
-        tools,
-        instructions="" if config.is_tiny else sessions.introduction(),
-        max_action_tokens=tokens,
-        thinking=config.thinking,
-        pixels=sessions.pixels,
-    )
+    form = ToolForm(tools, sessions.pixels, "" if config.is_tiny else sessions.introduction())
+    return call_renderer(tokenizer, model, form, max_action_tokens=tokens, thinking=config.thinking)
 
 
 def _spoken_texts(actions: ActionText, sessions: Sessions, config: TrainConfig) -> Iterator[str]:
@@ -267,27 +209,30 @@ def _texts_with(
     reset: Mapping[str, Any], actions: ActionText, sessions: Sessions, config: TrainConfig
 ) -> Iterator[str]:
     seeds = training_seeds(config.seed, min(len(sessions), VOCABULARY_EPISODES))
-    tasks = [{**reset, **task} for task in training_tasks(config, sessions, len(seeds))]
+    tasks = training_tasks(config.tasks, sessions, len(seeds), seed=config.seed, reset=reset)
     results = sessions.reset_tasks(tasks)
     openings = [observation_text(result.observation) for result in results]
     yield from openings
     words = words_of(openings) or list("abc")
-    numbers = [derived_seed(config.seed, "vocabulary", seed) for seed in seeds]
-    yield from _texts_of([RandomPlayer(actions, number, words) for number in numbers], tasks, sessions, config)
-    if sessions.package is not None:
-        players = [sessions.package.make_player(number) for number in numbers]
-        yield from _texts_of([player for player in players if player is not None], tasks, sessions, config)
+    for make_player in (random_players(sessions, actions, words), scripted_players(sessions)):
+        if make_player is not None:
+            yield from _texts_of(make_player, seeds, tasks, sessions, config)
 
 
 def _texts_of(
-    players: Sequence[Player],
+    make_player: PlayerMaker,
+    seeds: Sequence[int],
     tasks: Sequence[Mapping[str, Any]],
     sessions: Sessions,
     config: TrainConfig,
 ) -> Iterator[str]:
-    if not players:
-        return
-    for episode in play_tasks(sessions, players, tasks, max_turns=config.max_turns):
-        for turn in episode.turns:
+    agent = PlayerAgent(
+        make_player,
+        lambda number, task: derived_seed(config.seed, "vocabulary", seeds[number]),
+        form_of(sessions),
+        config.max_turns,
+    )
+    for played in play(agent, enumerate(tasks), sessions):
+        for turn in played.episode.turns:
             yield turn.observation
             yield turn.action

@@ -1,7 +1,7 @@
 """Collecting episodes of a player or a model, as conversations to train on."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import cycle, islice
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -17,16 +17,18 @@ from openenv.core.exceptions import (
 )
 from openenv.core.rubrics.bounds import reaches
 from openenv.records.collection import Collection
-from openenv.train.agents.agent_episodes import AgentEpisodes, open_agent
+from openenv.train.agents.agent import Agent, play
+from openenv.train.agents.opening import open_agent
 from openenv.train.dataset.play_progress import PlayProgress
 from openenv.train.dataset.play_traces import PlayTraces
 from openenv.train.episodes.episode import Episode
-from openenv.train.episodes.played_episode import Message, PlayedEpisode, text_of
+from openenv.train.episodes.messages import Message, text_of
+from openenv.train.episodes.played_episode import PlayedEpisode
 from openenv.train.settings.play_settings import PlaySettings
-from openenv.train.tasks.seeds import training_seeds
-from openenv.train.tasks.task_choice import named_tasks
+from openenv.train.spec.sessions import Sessions
+from openenv.train.tasks.task_choice import NumberedTask, training_tasks
 
-__all__ = ["CLOSING", "CollectResult", "collect", "leave_out_failed", "line_of"]
+__all__ = ["CLOSING", "CollectResult", "EpisodeWriter", "add_episodes", "collect", "line_of"]
 
 CLOSING = "Done."
 """What a model says after the last tool's answer. A model that has never seen an answer without a call would go on
@@ -101,36 +103,87 @@ def collect(
     collection.check_free()
     with (
         PlayTraces(collection.traces, settings) as traces,
-        open_agent(settings, min(sessions, episodes), traces.env_vars) as source,
+        open_agent(settings, min(sessions, episodes), traces.env_vars) as (agent, opened),
     ):
-        tasks = _tasks(settings, episodes, source)
+        tasks = training_tasks(
+            settings.tasks, opened, episodes, seed=settings.seed, reset=settings.reset, shuffled=False
+        )
         collection = Collection.open(output, depends_on)
-        collection.check_tasks({number: Episode.of_task(task).parameters for number, task in enumerate(tasks)})
-        done = collection.indexes()
         named = [(number, _with_id(task, number, episode_id_prefix)) for number, task in enumerate(tasks)]
-        left = [(number, task) for number, task in named if number not in done]
-        with PlayProgress(console or Console(), len(tasks), len(tasks) - len(left)) as progress:
-            for played in source.play(traces.named(left)):
-                traces.add(played)
-                _keep(collection, played, settings.name, min_reward, has_id=episode_id_prefix is not None)
-                progress.advance(played)
+        has_id = episode_id_prefix is not None
+        writer = EpisodeWriter(collection, settings.name, min_reward, has_id=has_id)
+        add_episodes(writer, agent, named, opened, traces, console)
     return _result(collection)
 
 
-def leave_out_failed(collection: Collection, played: PlayedEpisode) -> None:
-    """Note an episode in which the environment failed.
+@dataclass(frozen=True)
+class EpisodeWriter:
+    """Writes episodes into a folder.
+
+    Attributes:
+        collection: The folder.
+        environment: Name of the environment.
+        min_reward: Reward that an episode must have to be kept; ``None`` keeps all.
+        has_id: Whether the lines have the episodes' ids.
+    """
+
+    collection: Collection
+    environment: str
+    min_reward: float | None = None
+    has_id: bool = False
+
+    def add(self, played: PlayedEpisode) -> None:
+        """Keep an episode, or note why it is left out.
+
+        Raises:
+            OpenEnvError: It was the server that is gone, or is full; the episode is left to be played another time.
+        """
+        error = played.episode.error
+        if isinstance(error, _OF_THE_SERVER) and not isinstance(error, RequestGivenUpError):
+            raise error
+        if error is not None:
+            self._leave_out(played, f"{_FAILED}: {error}")
+        elif self.min_reward is not None and not reaches(played.episode.reward, self.min_reward):
+            self._leave_out(played, f"reward below {self.min_reward:g}")
+        else:
+            self.collection.add(line_of(played, self.environment, has_id=self.has_id))
+
+    def _leave_out(self, played: PlayedEpisode, reason: str) -> None:
+        episode = played.episode
+        line = {"index": played.index, "task": episode.parameters, "reward": episode.reward}
+        self.collection.leave_out(line, reason)
+
+
+def add_episodes(
+    writer: EpisodeWriter,
+    agent: Agent,
+    tasks: Sequence[NumberedTask],
+    sessions: Sessions,
+    traces: PlayTraces,
+    console: Console | None,
+) -> None:
+    """Play the episodes that a folder lacks, and write them into it.
 
     Args:
-        collection: Where it is noted.
-        played: The episode.
+        writer: Writes them.
+        agent: Plays.
+        tasks: The tasks of all episodes of the folder.
+        sessions: The environment.
+        traces: Records the episodes.
+        console: Where progress is shown; by default the terminal.
 
     Raises:
-        OpenEnvError: It was the server that is gone, or has no place; the episode is left to be played another time.
+        ConfigurationError: The folder has an episode of another task.
+        OpenEnvError: As `play`.
     """
-    error = played.episode.error
-    if isinstance(error, _OF_THE_SERVER) and not isinstance(error, RequestGivenUpError):
-        raise error
-    _leave_out(collection, played, f"{_FAILED}: {error}")
+    collection = writer.collection
+    collection.check_tasks({number: Episode.of_task(task).parameters for number, task in tasks})
+    done = collection.indexes()
+    left = [(number, task) for number, task in tasks if number not in done]
+    with PlayProgress(console or Console(), len(tasks), len(tasks) - len(left)) as progress:
+        for played in play(agent, left, sessions, traces):
+            writer.add(played)
+            progress.advance(played)
 
 
 def line_of(played: PlayedEpisode, environment: str, *, has_id: bool = False) -> dict[str, Any]:
@@ -171,32 +224,8 @@ def _messages_to_learn(played: PlayedEpisode) -> list[Message]:
     return messages[:-1] if len(messages) > 1 and messages[-1]["role"] == "user" else messages
 
 
-def _leave_out(collection: Collection, played: PlayedEpisode, reason: str) -> None:
-    episode = played.episode
-    line = {"index": played.index, "task": episode.parameters, "reward": episode.reward}
-    collection.leave_out(line, reason)
-
-
-def _tasks(settings: PlaySettings, episodes: int, source: AgentEpisodes) -> list[dict[str, Any]]:
-    if settings.tasks is None:
-        return [settings.task({"seed": seed}) for seed in training_seeds(settings.seed, episodes)]
-    named = [settings.task(task) for task in named_tasks(settings.tasks, source.client)]
-    return list(islice(cycle(named), episodes))
-
-
-def _with_id(task: dict[str, Any], number: int, prefix: str | None) -> dict[str, Any]:
+def _with_id(task: Mapping[str, Any], number: int, prefix: str | None) -> Mapping[str, Any]:
     return task if prefix is None else {"episode_id": f"{prefix}-{number:06d}", **task}
-
-
-def _keep(
-    collection: Collection, played: PlayedEpisode, environment: str, min_reward: float | None, *, has_id: bool
-) -> None:
-    if played.episode.error is not None:
-        leave_out_failed(collection, played)
-    elif min_reward is not None and not reaches(played.episode.reward, min_reward):
-        _leave_out(collection, played, f"reward below {min_reward:g}")
-    else:
-        collection.add(line_of(played, environment, has_id=has_id))
 
 
 def _result(collection: Collection) -> CollectResult:

@@ -1,17 +1,17 @@
 """Traces of the episodes that are collected or evaluated on: their server's, with the player's side of them."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from openenv.core.exceptions import ConfigurationError
 from openenv.traces.episodes import Conversation
+from openenv.train.agents.agent import EndedEpisode
 from openenv.train.dataset.conversation_file import ConversationFile, stored_messages, with_episode_id
 from openenv.train.episodes.played_episode import PlayedEpisode
 from openenv.train.settings.play_settings import PlaySettings
-from openenv.train.tasks.task_choice import NumberedTask
 
 __all__ = ["PlayTraces"]
 
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 class PlayTraces:
-    """Traces of the episodes that are played with some settings; a context manager.
+    """Traces of the episodes that are played with some settings; a context manager, and an `EpisodeRecorder`.
 
     Both sides of an episode name it by the ``episode_id`` of its reset. A server that was given by its URL records
     nothing in this file, so an episode there has its rewards and the conversation, and no requests.
@@ -31,9 +31,9 @@ class PlayTraces:
     Example::
 
         with PlayTraces(Path("evals/wordle/traces.db"), settings) as traces:
-            with open_agent(settings, 16, traces.env_vars) as source:
-                for played in source.play(traces.named(tasks)):
-                    traces.add(played)
+            with open_agent(settings, 16, traces.env_vars) as (agent, sessions):
+                for played in play(agent, tasks, sessions, traces):
+                    print(played.episode.reward)
     """
 
     def __init__(self, path: Path, settings: PlaySettings) -> None:
@@ -47,20 +47,21 @@ class PlayTraces:
         """Environment variables with which the started server records; ``None`` if it is not to."""
         return self._file.env_vars() if self._is_recorded else None
 
-    def named(self, tasks: Iterable[NumberedTask]) -> list[NumberedTask]:
-        """Return the tasks with an ``episode_id`` each, unless a task has one."""
-        if not self._is_recorded:
-            return list(tasks)
-        return [(number, with_episode_id(task)) for number, task in tasks]
+    def named(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a reset is passed, with an ``episode_id`` where episodes are recorded; see `with_episode_id`."""
+        return with_episode_id(parameters) if self._is_recorded else dict(parameters)
 
-    def add(self, played: PlayedEpisode) -> None:
-        """Add the conversation of an episode; where the file can't be written, log that once and add no more."""
-        if not self._is_recorded or played.episode.episode_id is None:
+    def add(self, episodes: Sequence[EndedEpisode]) -> None:
+        """Add the conversations of episodes; where the file can't be written, log that once and add no more."""
+        conversations = [
+            (played.episode, self._conversation(played.episode.episode_id, played))
+            for _, played in episodes
+            if played.episode.episode_id is not None
+        ]
+        if not self._is_recorded or not conversations:
             return
-        conversation = self._conversation(played.episode.episode_id, played)
-        settings = self._settings
         try:
-            self._file.add(settings.name, [(played.episode, conversation)], is_elsewhere=not settings.starts_server)
+            self._file.add(self._settings.name, conversations, is_elsewhere=not self._settings.starts_server)
         except ConfigurationError as error:
             self._is_recorded = False
             logger.warning("the conversations of the following episodes are not recorded: %s", error)

@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from queue import Full, Queue
 from threading import Thread
@@ -16,9 +17,13 @@ from openenv.core.env_server.traces.recording import is_in_share
 from openenv.core.exceptions import ConfigurationError
 from openenv.traces.episodes import EVALUATION_ID, Conversation
 from openenv.traces.reading import open as open_traces
+from openenv.train.agents.agent import EndedEpisode
 from openenv.train.dataset.conversation_file import ConversationFile, stored_messages, with_episode_id
-from openenv.train.episodes.played_episode import Message
-from openenv.train.rollout.play import MoveResult, Play
+from openenv.train.episodes.messages import Message
+from openenv.train.episodes.moves import MoveResult
+from openenv.train.forms.text_form import turn_messages
+from openenv.train.forms.tool_form import call_message, tool_messages
+from openenv.train.rollout.play import Play
 from openenv.train.spec.rollout_recorder import RolloutBatch
 
 __all__ = ["EvaluationTraces", "RolloutTraces"]
@@ -80,7 +85,15 @@ class RolloutTraces:
         """Return what a reset is passed, with an ``episode_id`` where episodes are recorded; see `with_episode_id`."""
         return with_episode_id(parameters, prefix) if self._share else dict(parameters)
 
-    def evaluation(self, name: str, environment: str, step: int, player: str = "") -> "EvaluationTraces":
+    def evaluation(
+        self,
+        name: str,
+        environment: str,
+        step: int,
+        player: str = "",
+        sampling: Mapping[str, Any] | None = None,
+        tools: Sequence[Mapping[str, Any]] = (),
+    ) -> "EvaluationTraces":
         """Return the recorder of an evaluation, such as ``before training``, before the next optimiser step.
 
         Args:
@@ -88,8 +101,13 @@ class RolloutTraces:
             environment: Name of the environment among several; empty for a single one.
             step: The next optimiser step.
             player: Name of the player; empty for the model.
+            sampling: Settings that the model's answers are sampled with, by name; ``None`` for a player without a
+                model.
+            tools: Tools that are offered, as chat templates take them; empty where actions are texts.
         """
-        return EvaluationTraces(self, name, environment, step, player)
+        return EvaluationTraces(
+            self, RolloutBatch(environment, step, (), (), sampling or {}, tools, evaluation=name, player=player)
+        )
 
     def has(self, episode_id: str | None) -> bool:
         """Return whether the episode with an id is part of the share that is recorded, which servers decide alike."""
@@ -156,31 +174,26 @@ class RolloutTraces:
 
 
 class EvaluationTraces:
-    """Traces of one evaluation of a training; an `EvaluationRecorder`. `RolloutTraces.evaluation` makes it.
+    """Traces of one evaluation of a training; an `EpisodeRecorder`. `RolloutTraces.evaluation` makes it.
 
     The ``episode_id`` that is made for an episode begins with ``evaluation-``, so that its server's record says what it
     is, and nothing is trained on its own test. Of a task with an ``episode_id`` of its own only the conversation says
     it, as ``extra["evaluation"]``: that id may be the one of rollouts, too.
     """
 
-    def __init__(self, traces: RolloutTraces, name: str, environment: str, step: int, player: str) -> None:
+    def __init__(self, traces: RolloutTraces, about: RolloutBatch) -> None:
         self._traces = traces
-        self._name = name
-        self._environment = environment
-        self._step = step
-        self._player = player
+        # A batch without episodes.
+        self._about = about
 
     def named(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Return what a reset is passed; see `RolloutTraces.named`."""
         return self._traces.named(parameters, EVALUATION_ID)
 
-    def add(self, plays: Sequence[Play], sampling: Mapping[str, Any], tools: Sequence[Mapping[str, Any]]) -> None:
+    def add(self, episodes: Sequence[EndedEpisode]) -> None:
         """Have episodes written; drop them if too many wait already."""
-        groups = range(len(plays))
-        batch = RolloutBatch(
-            self._environment, self._step, plays, groups, sampling, tools, self._name, player=self._player
-        )
-        self._traces.add(batch)
+        plays = [play for play, _ in episodes]
+        self._traces.add(replace(self._about, plays=plays, groups=range(len(plays))))
 
 
 class _Writing:
@@ -277,24 +290,13 @@ def _conversation(model: str, batch: RolloutBatch, number: int, group: int, epis
 def _messages(play: Play, *, calls_tools: bool) -> list[Message]:
     """Return the conversation of an episode as messages."""
     turns = play.episode.turns
-    if calls_tools:
-        opening = turns[0].observation if turns else play.observation
-        return [{"role": "user", "content": opening}, *(each for result in play.results for each in _call(result))]
-    texts = [(turn.observation, turn.action) for turn in turns]
-    return [
-        {"role": role, "content": text}
-        for pair in texts
-        for role, text in zip(("user", "assistant"), pair, strict=True)
-    ]
+    if not calls_tools:
+        return turn_messages(turns)
+    opening = turns[0].observation if turns else play.observation
+    return [{"role": "user", "content": opening}, *(each for result in play.results for each in _exchange(result))]
 
 
-def _call(result: MoveResult) -> list[Message]:
+def _exchange(result: MoveResult) -> list[Message]:
     """Return a call of a tool and what it gave; or what could not be read as a call, and why."""
-    move = result.move
-    if not move.tool:
-        return [{"role": "assistant", "content": move.text}, {"role": "user", "content": result.text}]
-    call = {"type": "function", "function": {"name": move.tool, "arguments": dict(move.arguments)}}
-    return [
-        {"role": "assistant", "content": "", "tool_calls": [call]},
-        {"role": "tool", "name": move.tool, "content": result.text},
-    ]
+    answer = call_message(result.move)
+    return [answer, *tool_messages(answer, [result])]

@@ -1,32 +1,27 @@
 """How well does a model or a player do? Mean reward and pass@k over tasks, with confidence intervals."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from rich.console import Console
 
 from openenv.core.exceptions import ConfigurationError, EnvironmentFailedError
-from openenv.core.rubrics.bounds import reaches, reward_range
+from openenv.core.rubrics.bounds import reaches
 from openenv.records.collection import Collection
 from openenv.records.evaluation import Estimate, Evaluation, TaskResult
-from openenv.train.agents.agent_episodes import AgentEpisodes, open_agent
-from openenv.train.dataset.collecting import leave_out_failed, line_of
-from openenv.train.dataset.play_progress import PlayProgress
+from openenv.train.agents.opening import open_agent
+from openenv.train.dataset.collecting import EpisodeWriter, add_episodes
 from openenv.train.dataset.play_traces import PlayTraces
-from openenv.train.episodes.episode import Episode
-from openenv.train.evaluation.intervals import mean_estimate, share_estimate
+from openenv.train.evaluation.intervals import share_estimate
 from openenv.train.evaluation.pass_at_k import pass_at_k
+from openenv.train.evaluation.statistics import Attempt, Statistics
 from openenv.train.settings.play_settings import PlaySettings
-from openenv.train.tasks.seeds import evaluation_seeds
-from openenv.train.tasks.task_choice import check_number, named_tasks
+from openenv.train.tasks.task_choice import check_number, evaluation_tasks
 
 __all__ = ["Evaluation", "TaskResult", "evaluate"]
-
-DEFAULT_NUM_TASKS = 100
 
 
 def evaluate(
@@ -80,11 +75,19 @@ def evaluate(
     collection.check_free()
     with (
         PlayTraces(collection.traces, settings) as traces,
-        open_agent(settings, sessions, traces.env_vars) as source,
+        open_agent(settings, sessions, traces.env_vars) as (agent, opened),
     ):
-        tasks = _tasks(settings, num_tasks, most, source)
+        tasks = evaluation_tasks(
+            settings.tasks,
+            opened,
+            num_tasks or most,
+            seed=settings.seed,
+            reset=settings.reset,
+            may_be_fewer=num_tasks is None,
+        )
         collection = Collection.open(output, {**settings.decisive(), "samples": samples})
-        _play(collection, settings, source, traces, tasks, samples, console)
+        numbered = [(number * samples + sample, task) for number, task in enumerate(tasks) for sample in range(samples)]
+        add_episodes(EpisodeWriter(collection, settings.name), agent, numbered, opened, traces, console)
     evaluation = _evaluation(collection, settings, tasks, samples, ks or sorted({1, samples}), success_reward)
     if has_greedy:
         greedy = evaluate(
@@ -114,40 +117,6 @@ def _check(samples: int, ks: Sequence[int], num_tasks: int | None) -> None:
         raise ConfigurationError(f"pass@{beyond[0]} needs {beyond[0]} samples of each task, and there are {samples}.")
 
 
-def _tasks(
-    settings: PlaySettings, num_tasks: int | None, most: int | None, source: AgentEpisodes
-) -> list[dict[str, Any]]:
-    """Return the tasks: as many as are wanted; else at most so many of those that are named, or so many seeds."""
-    if settings.tasks is None:
-        count = num_tasks or most or DEFAULT_NUM_TASKS
-        return [settings.task({"seed": seed}) for seed in evaluation_seeds(settings.seed, count)]
-    named = named_tasks(settings.tasks, source.client, num_tasks)
-    return [settings.task(task) for task in (named if num_tasks else named[:most])]
-
-
-def _play(
-    collection: Collection,
-    settings: PlaySettings,
-    source: AgentEpisodes,
-    traces: PlayTraces,
-    tasks: Sequence[Mapping[str, Any]],
-    samples: int,
-    console: Console,
-) -> None:
-    numbered = [(number * samples + sample, task) for number, task in enumerate(tasks) for sample in range(samples)]
-    collection.check_tasks({index: Episode.of_task(task).parameters for index, task in numbered})
-    done = collection.indexes()
-    left = [(index, task) for index, task in numbered if index not in done]
-    with PlayProgress(console, len(numbered), len(numbered) - len(left)) as progress:
-        for played in source.play(traces.named(left)):
-            traces.add(played)
-            if played.episode.error is None:
-                collection.add(line_of(played, settings.name))
-            else:
-                leave_out_failed(collection, played)
-            progress.advance(played)
-
-
 def _evaluation(
     collection: Collection,
     settings: PlaySettings,
@@ -156,64 +125,38 @@ def _evaluation(
     ks: Sequence[int],
     success_reward: float,
 ) -> Evaluation:
-    lines = [line for line in collection.read() if line["index"] < len(tasks) * samples]
+    lines = sorted((line for line in collection.read() if line["index"] < len(tasks) * samples), key=_index)
     failures = [line for line in collection.read_left_out() if line["index"] < len(tasks) * samples]
     if not lines:
         raise EnvironmentFailedError(f"No episode came to an end. {failures[0]['reason'].capitalize()}")
-    bounds = reward_range(line["reward"] for line in lines)
-    results = _task_results(tasks, lines, failures, samples, success_reward, bounds)
-    counted = [result for result in results if result.rewards]
+    attempts: list[list[Attempt]] = [[] for _ in tasks]
+    for line in lines:
+        attempts[_index(line) // samples].append(Attempt.of_line(line))
+    statistics = Statistics.of(attempts)
+    failed = Counter(_index(line) // samples for line in failures)
+    results = []
+    for number, (task, mean) in enumerate(zip(tasks, statistics.tasks, strict=True)):
+        rewards = [attempt.reward for attempt in attempts[number]]
+        successes = sum(reaches(reward, success_reward) for reward in rewards)
+        results.append(TaskResult(task, rewards, successes, failed[number], mean))
     return Evaluation(
         environment=settings.name,
         player=settings.who,
         samples=samples,
         success_reward=success_reward,
-        mean_reward=mean_estimate([result.mean for result in counted], bounds),
+        mean_reward=statistics.mean_reward,
         pass_at=_passes(results, ks),
-        mean_length=fmean(line["length"] for line in lines),
-        illegal_actions=fmean(line["illegal_actions"] for line in lines),
+        mean_length=statistics.mean_length,
+        illegal_actions=statistics.illegal_actions,
         tasks=results,
         first_failure=failures[0]["reason"] if failures else None,
         temperature=None if settings.model is None else settings.temperature,
-        reward_components=_components(lines, samples),
+        reward_components=statistics.components,
     )
 
 
-def _task_results(
-    tasks: Sequence[dict[str, Any]],
-    lines: Sequence[Mapping[str, Any]],
-    failures: Sequence[Mapping[str, Any]],
-    samples: int,
-    success_reward: float,
-    bounds: tuple[float, float],
-) -> list[TaskResult]:
-    rewards: list[list[float]] = [[] for _ in tasks]
-    for line in sorted(lines, key=lambda line: int(line["index"])):
-        rewards[line["index"] // samples].append(line["reward"])
-    failed = [line["index"] // samples for line in failures]
-    return [
-        TaskResult(
-            task,
-            given,
-            successes=sum(reaches(reward, success_reward) for reward in given),
-            failed=failed.count(number),
-            mean_reward=mean_estimate(given, bounds) if given else None,
-        )
-        for number, (task, given) in enumerate(zip(tasks, rewards, strict=True))
-    ]
-
-
-def _components(lines: Sequence[Mapping[str, Any]], samples: int) -> dict[str, Estimate]:
-    """Estimate the mean of each component, from one value for each task: the mean over its attempts."""
-    by_task: dict[str, dict[int, list[float]]] = {}
-    for line in sorted(lines, key=lambda line: int(line["index"])):
-        for name, total in line.get("reward_components", {}).items():
-            by_task.setdefault(name, {}).setdefault(line["index"] // samples, []).append(total)
-    return {name: _component_estimate(list(tasks.values())) for name, tasks in by_task.items()}
-
-
-def _component_estimate(tasks: Sequence[Sequence[float]]) -> Estimate:
-    return mean_estimate([fmean(totals) for totals in tasks], reward_range(chain.from_iterable(tasks)))
+def _index(line: Mapping[str, Any]) -> int:
+    return int(line["index"])
 
 
 def _passes(results: Sequence[TaskResult], ks: Sequence[int]) -> dict[int, Estimate]:

@@ -1,46 +1,99 @@
-"""Scores of episodes: what a player reached over many of them."""
+"""Scores of a run's players, all of them on the same fresh tasks."""
 
 import math
 from collections.abc import Sequence
 from typing import Any
 
-from openenv.core.rubrics.bounds import reward_range
-from openenv.records.scores import Score, component_means
+from openenv.records.scores import Score
+from openenv.train.agents.agent import Agent, EpisodeRecorder, play
+from openenv.train.agents.player_agent import PlayerAgent, PlayerMaker, form_of, random_players, scripted_players
+from openenv.train.agents.policy import Policy
 from openenv.train.episodes.episode import Episode
 from openenv.train.episodes.illegal_texts import commonest_texts
-from openenv.train.evaluation.intervals import mean_estimate
+from openenv.train.evaluation.statistics import Attempt, Statistics
+from openenv.train.settings.config import TrainConfig
+from openenv.train.spec.sessions import Sessions
+from openenv.train.tasks.seeds import derived_seed
+from openenv.train.tasks.task_choice import evaluation_tasks
 
-__all__ = ["score_of"]
+__all__ = ["random_agent", "score", "score_of", "scripted_agent"]
+
+
+def score(
+    agent: Agent,
+    sessions: Sessions,
+    config: TrainConfig,
+    sample_seed: int | None = None,
+    *,
+    recorder: EpisodeRecorder | None = None,
+) -> Score:
+    """Score a player, as ``openenv eval`` evaluates the model of a run: the same tasks, play and statistics.
+
+    Args:
+        agent: The player.
+        sessions: The environment.
+        config: Says which episodes are played.
+        sample_seed: Seed of the episode to keep as the score's sample; ``None`` for the one that went worst.
+        recorder: Records the episodes; ``None`` for no record.
+    """
+    tasks = evaluation_tasks(
+        config.evaluated_tasks, sessions, config.eval_episodes, seed=config.seed, reset=config.reset
+    )
+    played = play(agent, enumerate(tasks), sessions, recorder)
+    return score_of([each.episode for each in played], sample_seed)
+
+
+def random_agent(policy: Policy, sessions: Sessions, config: TrainConfig) -> PlayerAgent:
+    """Return the random player with which a run compares its model; its texts are of the tiny policy's words."""
+    # A vocabulary comes in another order each time.
+    words = sorted(word for word in policy.tokenizer.get_vocab() if word.isalnum()) if config.is_tiny else []
+    make_player = random_players(sessions, policy.actions, words or ("a", "b", "c"))
+    return _player_agent("random player", make_player, sessions, config)
+
+
+def scripted_agent(sessions: Sessions, config: TrainConfig) -> PlayerAgent | None:
+    """Return the player that an environment's package has; ``None`` where it has none."""
+    make_player = scripted_players(sessions)
+    return None if make_player is None else _player_agent("scripted player", make_player, sessions, config)
+
+
+def _player_agent(name: str, make_player: PlayerMaker, sessions: Sessions, config: TrainConfig) -> PlayerAgent:
+    return PlayerAgent(
+        make_player,
+        lambda number, task: derived_seed(task.get("seed", number), name),
+        form_of(sessions),
+        config.max_turns,
+    )
 
 
 def score_of(episodes: Sequence[Episode], sample_seed: int | None = None) -> Score:
     """Score some episodes; those in which the environment failed are left out.
 
     Args:
-        episodes: The episodes; the environment failed in some of them at most.
+        episodes: One of each task; the environment failed in some of them at most.
         sample_seed: Seed of the episode to take as the sample; ``None`` for the one that went worst.
     """
     counted = [episode for episode in episodes if episode.error is None]
+    statistics = Statistics.of([[Attempt.of_episode(episode)] for episode in counted])
     worst = min(counted, key=lambda episode: episode.reward)
     sample = next((episode for episode in counted if episode.seed == sample_seed), worst)
     rewards = [episode.reward for episode in counted]
-    mean = sum(rewards) / len(rewards)
-    variance = sum((reward - mean) ** 2 for reward in rewards) / max(1, len(rewards) - 1)
-    estimate = mean_estimate(rewards, reward_range(rewards))
+    mean = statistics.mean_reward
+    variance = sum((reward - mean.value) ** 2 for reward in rewards) / max(1, len(rewards) - 1)
     return Score(
-        mean_reward=mean,
+        mean_reward=mean.value,
         standard_error=math.sqrt(variance / len(rewards)),
-        mean_length=sum(len(episode.turns) for episode in counted) / len(counted),
-        illegal_actions=sum(episode.illegal_actions for episode in counted) / len(counted),
+        mean_length=statistics.mean_length,
+        illegal_actions=statistics.illegal_actions,
         episodes=len(counted),
         sample_seed=sample.seed,
         sample=[turn.as_json() for turn in sample.turns],
         rewards=rewards,
         examples=_examples(counted),
         illegal_texts=commonest_texts(text for episode in counted for text in episode.illegal_texts),
-        reward_components=component_means([episode.reward_components for episode in counted]),
-        low=estimate.low,
-        high=estimate.high,
+        reward_components={name: estimate.value for name, estimate in statistics.components.items()},
+        low=mean.low,
+        high=mean.high,
     )
 
 

@@ -1,4 +1,4 @@
-"""The loop that plays episodes, for agents of all kinds: players, a model loaded here, one behind an address."""
+"""The loop that plays episodes, for actors of all kinds: players, a model loaded here, one behind an address."""
 
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Protocol
@@ -6,14 +6,15 @@ from typing import Any, Protocol
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import ConfigurationError, OpenEnvError
 from openenv.train.episodes.episode import raise_if_most_failed
-from openenv.train.rollout.play import Move, Play
+from openenv.train.episodes.moves import Move
+from openenv.train.rollout.play import Play
 
-__all__ = ["Agent", "BlockingSessions", "PlayedSessions", "play_episodes", "play_together"]
+__all__ = ["Actor", "BlockingSessions", "PlayedSessions", "play_episodes", "play_together"]
 
 Result = StepResult[Any] | OpenEnvError
 
 
-class Agent(Protocol):
+class Actor(Protocol):
     """Acts in episodes that are played together."""
 
     def begin(self, plays: Sequence[Play]) -> None:
@@ -31,7 +32,7 @@ class Agent(Protocol):
             plays: Episodes that are not over.
 
         Returns:
-            The moves in each, to be done in their order; none where the agent ends the episode.
+            The moves in each, to be done in their order; none where the actor ends the episode.
         """
         ...
 
@@ -68,37 +69,37 @@ class BlockingSessions(Protocol):
         ...
 
 
-async def play_episodes(agent: Agent, plays: Sequence[Play], sessions: PlayedSessions) -> None:
+async def play_episodes(actor: Actor, plays: Sequence[Play], sessions: PlayedSessions) -> None:
     """Play episodes to their end, all environments stepped together.
 
     Args:
-        agent: Acts in all of them.
+        actor: Acts in all of them.
         plays: The episodes, not begun yet, by their numbers from 0. They hold what happened afterwards; one that the
             environment failed in has the error.
         sessions: As many sessions.
     """
     for play, result in zip(plays, await sessions.reset([play.parameters for play in plays]), strict=True):
         play.begin(result)
-    agent.begin(plays)
+    actor.begin(plays)
     while playing := [play for play in plays if not play.is_over]:
-        for play, moves in zip(playing, await agent.act(playing), strict=True):
+        for play, moves in zip(playing, await actor.act(playing), strict=True):
             play.act(moves)
         await _do_moves(playing, sessions)
-        agent.see(playing)
+        actor.see(playing)
 
 
-def play_together(agent: Agent, plays: Sequence[Play], sessions: BlockingSessions) -> None:
-    """Play episodes to their end with an agent and sessions that block.
+def play_together(actor: Actor, plays: Sequence[Play], sessions: BlockingSessions) -> None:
+    """Play episodes to their end with an actor and sessions that block.
 
     Args:
-        agent: As in `play_episodes`; it waits for nothing but in blocking calls.
+        actor: As in `play_episodes`; it waits for nothing but in blocking calls.
         plays: As in `play_episodes`.
         sessions: As many sessions.
 
     Raises:
         OpenEnvError: The environment failed in more than half of the episodes.
     """
-    _run(play_episodes(agent, plays, _AwaitedSessions(sessions)))
+    _run(play_episodes(actor, plays, _AwaitedSessions(sessions)))
     raise_if_most_failed([play.episode for play in plays])
 
 
@@ -130,4 +131,4 @@ def _run(coroutine: Coroutine[Any, Any, None]) -> None:
     except StopIteration:
         return
     coroutine.close()
-    raise ConfigurationError("Expected an agent that blocks, got one that waits in an event loop: use play_episodes.")
+    raise ConfigurationError("Expected an actor that blocks, got one that waits in an event loop: use play_episodes.")

@@ -7,7 +7,7 @@ from openenv.core.exceptions import ConfigurationError
 from openenv.core.reset_check import nearest_name
 from openenv.records.scores import Score
 from openenv.train.agents.policy import Policy
-from openenv.train.evaluation.scoring import evaluate_random_player, evaluate_scripted_player
+from openenv.train.evaluation.scores import random_agent, score, scripted_agent
 from openenv.train.settings.config import TrainConfig
 from openenv.train.spec.environment_reward import ComponentReward
 from openenv.train.spec.sessions import Sessions
@@ -95,8 +95,8 @@ def check_component_names(config: TrainConfig, sessions: Sessions, policy: Polic
     if not config.reward_components:
         return
     few = config.model_copy(update={"eval_episodes": min(_FEW, config.eval_episodes)})
-    scores = (evaluate_random_player(policy, sessions, few), evaluate_scripted_player(sessions, few))
-    known = _names_in(score for score in scores if score is not None)
+    agents = (random_agent(policy, sessions, few), scripted_agent(sessions, few))
+    known = _names_in(score(agent, sessions, few) for agent in agents if agent is not None)
     for name in config.reward_components:
         if name not in known and nearest_name(name, known):
             raise _not_scored(name, known)

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from openenv.records.scores import AFTER, BEFORE, MODEL, RANDOM, SCRIPTED, Score, figure_name, sampled, score_name
 from openenv.train.agents.policy import Policy
-from openenv.train.evaluation.scoring import evaluate_policy, evaluate_random_player, evaluate_scripted_player
+from openenv.train.agents.policy_agent import PolicyAgent
+from openenv.train.evaluation.scores import random_agent, score, scripted_agent
 from openenv.train.run.components import check_components
 from openenv.train.run.environments import OpenRun
 
@@ -36,10 +37,10 @@ def _score(run: OpenRun, policies: Mapping[str, Policy], player: str) -> None:
         key = score_name(player, name)
         scores = run.folder.read_scores()
         if key not in scores:
-            score = _evaluate(run, policy, player, name)
-            if score is None:
+            reached = _evaluate(run, policy, player, name)
+            if reached is None:
                 continue
-            scores[key] = score
+            scores[key] = reached
             run.folder.write_scores(scores)
         run.show(f"{figure_name(key):<{width}}  mean reward {scores[key].mean_reward:+.3f}")
 
@@ -47,15 +48,19 @@ def _score(run: OpenRun, policies: Mapping[str, Policy], player: str) -> None:
 def _evaluate(run: OpenRun, policy: Policy, player: str, name: str) -> Score | None:
     """Play the evaluation of a player in one environment; ``None`` for a scripted player that there is not."""
     config, sessions = run.config.parts[name], run.sessions[name]
+    tools = [] if sessions.tools is None else sessions.tools.schemas()
     if player in (RANDOM, SCRIPTED):
-        recorder = run.recorder.evaluation(player, name, 1, player)
-        if player == RANDOM:
-            return evaluate_random_player(policy, sessions, config, recorder)
-        return evaluate_scripted_player(sessions, config, recorder)
+        recorder = run.recorder.evaluation(player, name, 1, player, tools=tools)
+        other = random_agent(policy, sessions, config) if player == RANDOM else scripted_agent(sessions, config)
+        return None if other is None else score(other, sessions, config, recorder=recorder)
+    temperature = 0.0 if player in MODEL else config.sampled_temperature
     is_last = player in (AFTER, sampled(AFTER)) and config.grpo
-    recorder = run.recorder.evaluation(figure_name(player), name, config.steps + 1 if is_last else 1)
+    step = config.steps + 1 if is_last else 1
+    sampling = {"temperature": temperature}
+    recorder = run.recorder.evaluation(figure_name(player), name, step, sampling=sampling, tools=tools)
     # The episode that went worst before the training is the one whose turns are kept.
     before = run.folder.read_scores().get(score_name(BEFORE, name))
     shown = None if before is None else before.sample_seed
     policy.to_device(config)
-    return evaluate_policy(policy, sessions, config, shown, greedy=player in MODEL, recorder=recorder)
+    agent = PolicyAgent(policy, config, temperature=temperature)
+    return score(agent, sessions, config, shown, recorder=recorder)

@@ -8,7 +8,7 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from datasets import Dataset  # type: ignore[import-untyped]
 from rich.console import Console
@@ -21,25 +21,26 @@ from openenv.core.client_types import StepResult
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.rubrics.bounds import reaches
 from openenv.records.collection import Collection
-from openenv.train.agents.players import Player
+from openenv.train.agents.agent import play
+from openenv.train.agents.player_agent import PlayerAgent, PlayerMaker, form_of, scripted_players
 from openenv.train.agents.policy import Policy, takes_gpu
-from openenv.train.agents.recording import form_of, play_tasks
 from openenv.train.dataset.recorded import recorded_episodes
 from openenv.train.episodes.episode import Episode
-from openenv.train.rollout.play import MoveResult, call_text
-from openenv.train.rollout.renderer import Renderer, first_content
+from openenv.train.episodes.messages import text_of
+from openenv.train.episodes.moves import MoveResult
+from openenv.train.forms.text_form import TextForm
+from openenv.train.forms.tool_form import call_text
+from openenv.train.rollout.renderer import Renderer
 from openenv.train.run.environments import OpenRun
 from openenv.train.run.lora import lora_config, whole_model
 from openenv.train.settings.config import TrainConfig
 from openenv.train.spec.example_check import player_missing
-from openenv.train.spec.run_tasks import training_tasks
 from openenv.train.spec.sessions import Sessions
 from openenv.train.tasks.seeds import derived_seed
+from openenv.train.tasks.task_choice import training_tasks
 
 if TYPE_CHECKING:
     from transformers import TrainerControl, TrainerState, TrainingArguments
-
-    from openenv.auto.package import EnvironmentPackage
 
 __all__ = ["call_examples", "check_examples", "example_tokens", "find_examples", "learn_examples", "warm_up"]
 
@@ -69,7 +70,7 @@ def check_examples(config: TrainConfig, sessions: Sessions, policy: Policy) -> N
     if isinstance(config.sft, str):
         find_examples(config, sessions, policy)
     elif config.sft is not None:
-        _player_package(sessions)
+        _scripted_players(sessions)
 
 
 def call_examples(config: TrainConfig, sessions: Mapping[str, Sessions]) -> list[Episode]:
@@ -107,7 +108,8 @@ def find_examples(config: TrainConfig, sessions: Sessions, policy: Policy | None
         found = list(_collected_calls(Path(config.sft), sessions.name))
     else:
         assert policy is not None
-        found = list(_collected(Path(config.sft), sessions.instructions(policy.actions)))
+        form = TextForm(policy.actions, sessions.instructions(policy.actions))
+        found = list(_collected(Path(config.sft), text_of(form.opening(""))))
     legal = [episode for episode in found if episode.error is None and episode.turns and not episode.illegal_actions]
     if not legal:
         raise ConfigurationError("Of the episodes to learn from, none has legal actions only.")
@@ -227,23 +229,22 @@ def _arguments(config: TrainConfig, folder: Path) -> SFTConfig:
     )
 
 
-def _player_package(sessions: Sessions) -> "EnvironmentPackage":
-    package = sessions.package
-    if package is None or package.manifest.player is None:
+def _scripted_players(sessions: Sessions) -> PlayerMaker:
+    make_player = scripted_players(sessions)
+    if make_player is None:
         raise player_missing(sessions.name)
-    return package
+    return make_player
 
 
 def _played(config: TrainConfig, sessions: Sessions, count: int) -> list[Episode]:
-    package = _player_package(sessions)
-    tasks = [{**config.reset, **task} for task in training_tasks(config, sessions, count)]
-    episodes: list[Episode] = []
-    for start in range(0, count, len(sessions)):
-        batch = tasks[start : start + len(sessions)]
-        players = [package.make_player(derived_seed(config.seed, "examples", start + i)) for i in range(len(batch))]
-        made = cast("list[Player]", players)
-        episodes += play_tasks(sessions, made, batch, max_turns=config.max_turns)
-    return episodes
+    agent = PlayerAgent(
+        _scripted_players(sessions),
+        lambda number, task: derived_seed(config.seed, "examples", number),
+        form_of(sessions),
+        config.max_turns,
+    )
+    tasks = training_tasks(config.tasks, sessions, count, seed=config.seed, reset=config.reset)
+    return [played.episode for played in play(agent, enumerate(tasks), sessions)]
 
 
 def _good(episodes: list[Episode], min_reward: float | None) -> list[Episode]:
@@ -263,12 +264,11 @@ def _recorded(traces: str, sessions: Sessions) -> Iterator[Episode]:
     return recorded_episodes(traces, name, form_of(sessions))
 
 
-def _collected(folder: Path, instructions: str) -> Iterator[Episode]:
+def _collected(folder: Path, before: str) -> Iterator[Episode]:
     """Read the episodes of a collection whose actions are texts."""
     lines = Collection(folder).read()
     if not lines:
         raise ConfigurationError(f"Expected a folder that openenv collect has made, with episodes; got {folder}.")
-    before = first_content(instructions, "")
     for line in lines:
         messages = [message for message in line["messages"] if message["role"] != "system"]
         opening = messages[0]["content"]

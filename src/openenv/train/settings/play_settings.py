@@ -1,6 +1,5 @@
 """The settings of episodes that are played outside of training: to collect them, or to evaluate a player."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -123,10 +122,6 @@ class PlaySettings(BaseModel):
             "seed": own.seed,
         }
         return self.model_copy(update={name: value for name, value in as_evaluated.items() if not self._is_set(name)})
-
-    def task(self, task: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what a reset is passed for a task: its own parameters win."""
-        return {**(self.reset or {}), **task}
 
     def decisive(self) -> dict[str, Any]:
         """Return what episodes depend on, as JSON values: no address, time limit or recording."""

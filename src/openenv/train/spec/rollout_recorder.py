@@ -1,4 +1,4 @@
-"""What records the episodes of a rollout function and of evaluations, and what it is given of them."""
+"""What records the episodes of a rollout function, and what it is given of them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from openenv.train.rollout.play import Play
 
-__all__ = ["EvaluationRecorder", "RolloutBatch", "RolloutRecorder"]
+__all__ = ["RolloutBatch", "RolloutRecorder"]
 
 
 @dataclass(frozen=True)
@@ -50,27 +50,5 @@ class RolloutRecorder(Protocol):
 
         Args:
             batch: The episodes.
-        """
-        ...
-
-
-class EvaluationRecorder(Protocol):
-    """Records the episodes of one evaluation."""
-
-    def named(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what a reset is passed, with an ``episode_id`` where its episode is to be recorded.
-
-        Args:
-            parameters: What the reset is passed; an ``episode_id`` among it may get a prefix.
-        """
-        ...
-
-    def add(self, plays: Sequence[Play], sampling: Mapping[str, Any], tools: Sequence[Mapping[str, Any]]) -> None:
-        """Record episodes. It neither blocks nor fails: an evaluation continues without a record.
-
-        Args:
-            plays: The episodes.
-            sampling: Settings that the model's answers were sampled with, by name; empty for a player without a model.
-            tools: Tools that were offered, as chat templates take them; empty where actions are texts.
         """
         ...

@@ -1,21 +1,34 @@
-"""Which tasks are played: a split of the environment's own, those in a file, or seeds."""
+"""Tasks of trainings, evaluations and collections: a split of the environment's own, those in a file, or seeds."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from random import Random
+from typing import Any, Protocol
 
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.sync_client import SyncEnvClient
 from openenv.core.tasks.listed_tasks import read_resets
+from openenv.train.tasks.seeds import derived_seed, evaluation_seeds, training_seeds
 from openenv.train.tasks.task_rows import task_rows
 
-__all__ = ["NumberedTask", "check_number", "named_tasks"]
+__all__ = ["NumberedTask", "TaskLists", "check_number", "evaluation_tasks", "named_tasks", "training_tasks"]
+
+Task = dict[str, Any]
 
 NumberedTask = tuple[int, Mapping[str, Any]]
 """A number for an episode, and what its reset is passed."""
 
 Client = SyncEnvClient[Any, Any, Any]
 TASK_FILES = frozenset({".json", ".jsonl", ".parquet"})
+DEFAULT_EVALUATION_SEEDS = 100
+
+
+class TaskLists(Protocol):
+    """Source of an environment's named tasks; ``openenv.train.Sessions`` are one."""
+
+    def named_tasks(self, name: str) -> Sequence[Task]:
+        """Return the tasks of a split, or those in a file."""
+        ...
 
 
 def check_number(name: str, value: int | None) -> None:
@@ -28,12 +41,12 @@ def check_number(name: str, value: int | None) -> None:
         raise ConfigurationError(f"Expected {name} to be 1 or more, got {value}.")
 
 
-def named_tasks(name: str, client: Client, num_tasks: int | None = None) -> list[dict[str, Any]]:
-    """Return tasks by the name of their split, or from a file.
+def named_tasks(name: str, client: Client, num_tasks: int | None = None) -> list[Task]:
+    """Return the tasks of a split, or those in a file.
 
     Args:
-        name: A split of the environment's tasks; or a file that ends in ``.jsonl``, ``.json`` or ``.parquet``, in which
-            each task is an object with what ``reset`` takes.
+        name: A split of the environment's tasks, or a ``.json``, ``.jsonl`` or ``.parquet`` file in which each task is
+            an object with what ``reset`` takes.
         client: A client of the environment, connected.
         num_tasks: How many of the first of them; by default all.
 
@@ -48,6 +61,92 @@ def named_tasks(name: str, client: Client, num_tasks: int | None = None) -> list
     tasks = read_resets(path.resolve()) if path.suffix in TASK_FILES else task_rows(client, name)
     if not tasks:
         raise ConfigurationError(f"Expected at least one task in {name}, found none.")
-    if num_tasks is not None and num_tasks > len(tasks):
-        raise ConfigurationError(f"Expected {num_tasks} tasks in {name}; there are {len(tasks)}.")
-    return tasks[:num_tasks]
+    return tasks if num_tasks is None else _first(name, tasks, num_tasks)
+
+
+def training_tasks(
+    tasks: int | str | None,
+    lists: TaskLists,
+    count: int,
+    *,
+    seed: int,
+    reset: Mapping[str, Any] | None = None,
+    shuffled: bool = True,
+) -> list[Task]:
+    """Return the tasks to learn from, in order.
+
+    Those of a list are played over and over; more of them begin with the same tasks.
+
+    Args:
+        tasks: A number of seeds to repeat, a split or a file; ``None`` for seeds that are not repeated. No evaluation
+            has any of these seeds.
+        lists: The environment.
+        count: How many.
+        seed: The run's seed.
+        reset: Parameters of every reset beside its task, whose own win.
+        shuffled: Whether each pass over a list has another order.
+
+    Returns:
+        What their resets are passed.
+
+    Raises:
+        ConfigurationError: ``tasks`` names no tasks.
+    """
+    if tasks is None:
+        return _with_reset(reset, _seeds(training_seeds(seed, count)))
+    listed = _seeds(training_seeds(seed, tasks)) if isinstance(tasks, int) else lists.named_tasks(tasks)
+    passes = range(-(-count // len(listed)))
+    order = [_shuffled(listed, derived_seed(seed, "tasks", number)) if shuffled else listed for number in passes]
+    return _with_reset(reset, [task for each in order for task in each][:count])
+
+
+def evaluation_tasks(
+    tasks: str | None,
+    lists: TaskLists,
+    count: int | None,
+    *,
+    seed: int,
+    reset: Mapping[str, Any] | None = None,
+    may_be_fewer: bool = True,
+) -> list[Task]:
+    """Return the tasks on which players are compared.
+
+    Args:
+        tasks: A split or a file; ``None`` for seeds, which no training has.
+        lists: The environment.
+        count: How many; ``None`` for a whole list, or 100 seeds.
+        seed: The run's seed.
+        reset: Parameters of every reset beside its task, whose own win.
+        may_be_fewer: Whether a list may have fewer tasks.
+
+    Returns:
+        What their resets are passed.
+
+    Raises:
+        ConfigurationError: ``tasks`` names no tasks, or fewer than there have to be.
+    """
+    if tasks is None:
+        seeds = evaluation_seeds(seed, DEFAULT_EVALUATION_SEEDS if count is None else count)
+        return _with_reset(reset, _seeds(seeds))
+    named = lists.named_tasks(tasks)
+    if count is not None:
+        named = named[:count] if may_be_fewer else _first(tasks, named, count)
+    return _with_reset(reset, named)
+
+
+def _first(name: str, tasks: Sequence[Task], count: int) -> list[Task]:
+    if count > len(tasks):
+        raise ConfigurationError(f"Expected {count} tasks in {name}; there are {len(tasks)}.")
+    return list(tasks[:count])
+
+
+def _seeds(seeds: Sequence[int]) -> list[Task]:
+    return [{"seed": seed} for seed in seeds]
+
+
+def _shuffled(tasks: Sequence[Task], seed: int) -> list[Task]:
+    return Random(seed).sample(tasks, len(tasks))  # noqa: S311  # repeatable is what is wanted
+
+
+def _with_reset(reset: Mapping[str, Any] | None, tasks: Sequence[Task]) -> list[Task]:
+    return [{**(reset or {}), **task} for task in tasks]

@@ -19,11 +19,12 @@ from openenv.core.schema.reader import pixel_fields
 from openenv.core.typed_client import TypedEnvClient
 from openenv.core.wire.array_fields import pixel_fields_of
 from openenv.core.wire.media import pixels_of_rows
+from openenv.train.episodes.messages import Content
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["Content", "call_content", "call_problem", "observed_pixels", "refusal_text"]
+__all__ = ["call_content", "call_problem", "observed_pixels", "refusal_text"]
 
 # Fields of an observation that say how a call went, not what it gave.
 _OF_CALLS = frozenset({"tool_name", "result", "error"})
@@ -32,8 +33,6 @@ _DATA_URL = re.compile(r"data:image/[\w.+-]+;base64,")
 # How base64 of a PNG, JPEG, GIF or WebP image begins.
 _IMAGE_STARTS = ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR")
 _PIXEL_MODES = {3: "RGB", 4: "RGBA"}
-
-Content = str | list[dict[str, Any]]
 
 
 async def observed_pixels(client: EnvClient[Any, Any, Any]) -> frozenset[str]:

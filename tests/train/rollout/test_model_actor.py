@@ -16,10 +16,11 @@ from openenv.core.exceptions import (
     ServerExecutionError,
 )
 from openenv.train.episodes.episode import Episode
+from openenv.train.episodes.moves import Move, MoveResult
 from openenv.train.generation.generator import Completion
 from openenv.train.rollout.loop import play_together
-from openenv.train.rollout.model_agent import ModelAgent
-from openenv.train.rollout.play import Limits, Move, MoveResult, Play
+from openenv.train.rollout.model_actor import ModelActor
+from openenv.train.rollout.play import Limits, Play
 
 STOP = 9
 PAD = 0
@@ -139,7 +140,7 @@ def play(
     generator.begin(
         [number for number, result in enumerate(began) if isinstance(result, StepResult) and not result.done]
     )
-    agent = ModelAgent(generator, renderer, limits, range(len(scripts)))
+    agent = ModelActor(generator, renderer, limits, range(len(scripts)))
     play_together(agent, plays, CountingEnvironments(began, ends))
     return [play.episode for play in plays], [play.results for play in plays], generator
 

@@ -1,10 +1,18 @@
-"""Conversations of players without a model."""
+"""Players as an agent: their episodes, and the conversations of these."""
 
+import random
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
-from tests.support.environments.training import CRASHING_SEEDS, FAILING_RESET_SEEDS, Climb
+from tests.support.environments.training import (
+    CRASHING_SEEDS,
+    DONE_AT_RESET_SEEDS,
+    FAILING_RESET_SEEDS,
+    Climb,
+    seeded,
+)
+from tests.support.play import episodes_of, played_by
 from tests.support.servers import RunningServer
 
 from openenv.adapters.text import ActionText
@@ -13,10 +21,11 @@ from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation
 from openenv.core.env_server.tools import tool
 from openenv.core.env_server.types import Observation, State
-from openenv.core.exceptions import ServerError
-from openenv.train.agents.players import RandomToolPlayer
-from openenv.train.agents.recording import TextForm, ToolForm, record_episodes
+from openenv.core.exceptions import ServerError, ServerExecutionError
+from openenv.train.agents.players import RandomPlayer, RandomToolPlayer
 from openenv.train.episodes.episode import Episode
+from openenv.train.forms.text_form import TextForm
+from openenv.train.forms.tool_form import ToolForm
 from openenv.train.spec.sessions import Sessions
 
 
@@ -39,7 +48,7 @@ class Follower:
 def record(sessions: Sessions, form: ToolForm | TextForm, *seeds: int, **settings: Any) -> list[Any]:
     tasks = [{"seed": seed} for seed in seeds]
     players = [Follower([{"move": "fall asleep"}, {"move": "up"}]) for _ in seeds]
-    return record_episodes(sessions, players, tasks, form, **{"max_turns": 9, **settings})
+    return played_by(players, tasks, sessions, form, **settings)
 
 
 def test_a_refused_and_a_winning_call(sessions: Sessions) -> None:
@@ -138,7 +147,7 @@ def test_tools_of_the_environments_own() -> None:
         assert sessions.tools is not None
         calls = [("add", {"left": 2, "right": 3}), ("explode", {})]
         player = Follower([sessions.tools.action(name, arguments) for name, arguments in calls])
-        (played,) = record_episodes(sessions, [player], [{}], ToolForm(sessions.tools), max_turns=2)
+        (played,) = played_by([player], [{}], sessions, ToolForm(sessions.tools), 2)
         contents = [message["content"] for message in played.messages if message["role"] == "tool"]
         assert contents[0] == "5"
         assert "bang" in contents[1]
@@ -164,3 +173,57 @@ def test_a_record_begins_with_its_task() -> None:
     assert episode.parameters == {"split": "test", "index": 2, "seed": 5}
     assert Episode.of_task({"index": 2}).parameters == {"index": 2}
     assert Episode(7).parameters == {"seed": 7}
+
+
+def always_up(_: Any) -> dict[str, str]:
+    return {"move": "up"}
+
+
+def sleepy(_: Any) -> dict[str, str]:
+    return {"move": "fall asleep"}
+
+
+def test_episodes_are_played_to_their_ends(stairs: Sessions) -> None:
+    episodes = episodes_of([always_up] * 4, seeded([0, 1, 2, 3]), stairs, 3)
+    assert [len(episode.turns) for episode in episodes] == [1, 2, 3, 3]
+    assert [episode.done for episode in episodes] == [True, True, True, False]
+    assert [episode.reward for episode in episodes] == [0.25, 0.75, 1.5, 1.5]
+    assert [turn.observation for turn in episodes[1].turns] == ["step of 2", "step and of 2"]
+    assert {turn.action for episode in episodes for turn in episode.turns} == {"up"}
+
+
+def test_refused_actions_are_noted(stairs: Sessions) -> None:
+    (episode,) = episodes_of([sleepy], seeded([0]), stairs, 2)
+    assert [turn.problem for turn in episode.turns] == ["No sleeping on the stairs."] * 2
+    assert episode.illegal_actions == 2
+
+
+def test_one_failure_is_noted_and_most_failing_is_raised(stairs: Sessions) -> None:
+    episodes = episodes_of([always_up] * 3, seeded([3, 3, CRASHING_SEEDS + 3]), stairs, 9)
+    assert [episode.error is None for episode in episodes] == [True, True, False]
+    with pytest.raises(ServerExecutionError):
+        episodes_of([always_up] * 3, seeded([3, CRASHING_SEEDS + 3, CRASHING_SEEDS + 3]), stairs, 9)
+
+
+def test_a_reset_that_fails_is_one_failed_episode(stairs: Sessions) -> None:
+    failed, *others = episodes_of([always_up] * 3, seeded([FAILING_RESET_SEEDS, 1, 2]), stairs, 9)
+    assert isinstance(failed.error, ServerExecutionError)
+    assert [episode.done for episode in others] == [True, True]
+
+
+def test_an_episode_that_is_over_at_once_counts_and_is_not_stepped(stairs: Sessions) -> None:
+    over, played, also_over = episodes_of(
+        [always_up] * 3, seeded([DONE_AT_RESET_SEEDS, 0, DONE_AT_RESET_SEEDS + 1]), stairs
+    )
+    for episode in (over, also_over):
+        assert (episode.done, episode.error, episode.turns, episode.reward) == (True, None, [], 0.0)
+    assert len(played.turns) == 1
+
+
+def test_random_players_play(stairs: Sessions) -> None:
+    actions = ActionText(stairs.action)
+    seeds = random.Random(1).sample(range(100), 12)
+    players = [RandomPlayer(actions, seed) for seed in seeds]
+    episodes = episodes_of(players, seeded(seeds), stairs, 50)
+    assert all(episode.done for episode in episodes)
+    assert {turn.action for episode in episodes for turn in episode.turns} == {"up", "wait", "fall asleep"}

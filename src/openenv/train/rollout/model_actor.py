@@ -1,17 +1,19 @@
-"""A language model as an agent: it writes answers in many episodes at once, and every token is recorded."""
+"""A language model as an actor: it writes answers in many episodes at once, and every token is recorded."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from openenv.core.exceptions import ConfigurationError
+from openenv.train.episodes.messages import text_of
+from openenv.train.episodes.moves import Move
 from openenv.train.generation.generator import Completion, Generator
-from openenv.train.rollout.play import Limits, Move, Play
+from openenv.train.rollout.play import Limits, Play
 from openenv.train.rollout.renderer import Renderer
 
-__all__ = ["ModelAgent"]
+__all__ = ["ModelActor"]
 
 
-class ModelAgent:
+class ModelActor:
     """A model that is loaded here; its answers of a turn are generated together.
 
     An episode's tokens are exactly what the model was fed and what it wrote: nothing is tokenised again.
@@ -44,7 +46,7 @@ class ModelAgent:
         """
         for play in plays:
             prompt = None if self._prompts is None else self._prompts[play.number]
-            play.episode.prompt_ids = self._renderer.opening(prompt, play.observation)
+            play.episode.prompt_ids = self._renderer.opening(prompt, text_of(play.observation))
             self._check_room(play)
             if play.is_over:
                 # A trainer takes no empty completion.

@@ -1,0 +1,114 @@
+"""Agents, and the one function that plays episodes with them."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from openenv.train.episodes.played_episode import PlayedEpisode
+from openenv.train.rollout.play import Play, Shown
+from openenv.train.spec.sessions import Sessions
+from openenv.train.tasks.task_choice import NumberedTask
+
+__all__ = ["Agent", "BatchAgent", "EndedEpisode", "EpisodeRecorder", "play"]
+
+EndedEpisode = tuple[Play, PlayedEpisode]
+"""An episode by the rules, and the same with its number and its conversation."""
+
+
+class Agent(Protocol):
+    """Plays episodes: players without a model, a model that is loaded here, or a model behind an address."""
+
+    def batches(self, tasks: Sequence[NumberedTask], sessions: Sessions) -> Iterator[Sequence[EndedEpisode]]:
+        """Play one episode for each task, and yield those that end together, under the tasks' numbers."""
+        ...
+
+
+class EpisodeRecorder(Protocol):
+    """Records episodes."""
+
+    def named(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a reset is passed, with an ``episode_id`` where its episode is to be recorded.
+
+        Args:
+            parameters: What the reset is passed; an ``episode_id`` among it stays.
+        """
+        ...
+
+    def add(self, episodes: Sequence[EndedEpisode]) -> None:
+        """Record episodes that ended together. It does not fail: play goes on without a record.
+
+        Args:
+            episodes: The episodes.
+        """
+        ...
+
+
+def play(
+    agent: Agent, tasks: Iterable[NumberedTask], sessions: Sessions, recorder: EpisodeRecorder | None = None
+) -> Iterator[PlayedEpisode]:
+    """Play one episode for each task.
+
+    An episode in which the environment failed has the error, and no reward that counts.
+
+    Args:
+        agent: Plays.
+        tasks: The tasks with the episodes' numbers. An agent's random choices depend on its seed and the number, and
+            not on what is played beside an episode.
+        sessions: The environment.
+        recorder: Records the episodes; ``None`` for no record.
+
+    Yields:
+        The episodes, as they end.
+
+    Raises:
+        OpenEnvError: The environment failed in more than half of the episodes that were played together, or a model
+            can't be reached.
+
+    Example::
+
+        for played in play(agent, enumerate([{"seed": 1}, {"seed": 2}]), sessions):
+            print(played.index, played.episode.reward, played.episode.error)
+    """
+    named = [(number, task if recorder is None else recorder.named(task)) for number, task in tasks]
+    for batch in agent.batches(named, sessions):
+        if recorder is not None:
+            recorder.add(batch)
+        for _, played in batch:
+            yield played
+
+
+class BatchAgent(ABC):
+    """Agent in as many episodes at once as there are sessions, which are stepped together.
+
+    Args:
+        max_turns: Actions after which an episode is cut off.
+        shown: Writes observations for the record.
+    """
+
+    def __init__(self, max_turns: int, shown: Shown) -> None:
+        self._max_turns = max_turns
+        self._shown = shown
+
+    def batches(self, tasks: Sequence[NumberedTask], sessions: Sessions) -> Iterator[list[EndedEpisode]]:
+        """Play one episode for each task; see `Agent`.
+
+        Raises:
+            OpenEnvError: The environment failed in more than half of a batch.
+        """
+        size = max(1, len(sessions) or len(tasks))
+        for start in range(0, len(tasks), size):
+            batch = tasks[start : start + size]
+            plays = [
+                Play(task, number=slot, max_turns=self._max_turns, shown=self._shown)
+                for slot, (_, task) in enumerate(batch)
+            ]
+            self._act_in(plays, batch, sessions)
+            yield [(play, self._played(number, play)) for (number, _), play in zip(batch, plays, strict=True)]
+
+    @abstractmethod
+    def _act_in(self, plays: Sequence[Play], tasks: Sequence[NumberedTask], sessions: Sessions) -> None:
+        """Play episodes to their ends, all of them together."""
+
+    @abstractmethod
+    def _played(self, number: int, play: Play) -> PlayedEpisode:
+        """Return an episode with its conversation."""

@@ -1,0 +1,122 @@
+"""Players without a model as an agent: a fresh player for each episode."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, cast
+
+from openenv.adapters.text import ActionText
+from openenv.train.agents.agent import BatchAgent
+from openenv.train.agents.players import Player, RandomPlayer, RandomToolPlayer
+from openenv.train.episodes.moves import Move
+from openenv.train.episodes.played_episode import PlayedEpisode
+from openenv.train.forms.form import Form
+from openenv.train.forms.text_form import TextForm
+from openenv.train.forms.tool_form import ToolForm
+from openenv.train.rollout.loop import play_together
+from openenv.train.rollout.play import Play
+from openenv.train.spec.sessions import Sessions
+from openenv.train.tasks.task_choice import NumberedTask
+
+__all__ = ["PlayerAgent", "PlayerMaker", "PlayerSeed", "form_of", "random_players", "scripted_players"]
+
+PlayerMaker = Callable[[int], Player]
+"""Makes a player of a seed."""
+
+PlayerSeed = Callable[[int, Mapping[str, Any]], int]
+"""Finds the seed of the player of an episode, from its number and its task."""
+
+
+class PlayerAgent(BatchAgent):
+    """Players without a model.
+
+    Args:
+        make_player: Makes a player for each episode.
+        seed_of: Finds the player's seed.
+        form: How actions and observations look as text.
+        max_turns: Actions after which an episode is cut off.
+        system_prompt: The first message of every conversation; ``None`` for none.
+    """
+
+    def __init__(
+        self,
+        make_player: PlayerMaker,
+        seed_of: PlayerSeed,
+        form: Form,
+        max_turns: int,
+        system_prompt: str | None = None,
+    ) -> None:
+        super().__init__(max_turns, form.shown)
+        self._make_player = make_player
+        self._seed_of = seed_of
+        self._form = form
+        self._system_prompt = system_prompt
+
+    def _act_in(self, plays: Sequence[Play], tasks: Sequence[NumberedTask], sessions: Sessions) -> None:
+        players = [self._make_player(self._seed_of(number, task)) for number, task in tasks]
+        play_together(_PlayerActor(players, self._form), plays, sessions)
+
+    def _played(self, number: int, play: Play) -> PlayedEpisode:
+        observation = None if play.first is None else self._form.shown(play.first)
+        messages = self._form.conversation(observation, play.results, self._system_prompt)
+        return PlayedEpisode(number, play.episode, messages, self._form.tools)
+
+
+class _PlayerActor:
+    """Players as an actor, one for each episode of a batch."""
+
+    def __init__(self, players: Sequence[Player], form: Form) -> None:
+        self._players = players
+        self._form = form
+
+    def begin(self, plays: Sequence[Play]) -> None:
+        """Do nothing: a player sees an observation when it has to choose."""
+
+    async def act(self, plays: Sequence[Play]) -> list[list[Move]]:
+        """Let each player choose an action."""
+        return [[self._move(play)] for play in plays]
+
+    def see(self, plays: Sequence[Play]) -> None:
+        """Do nothing, as in `begin`."""
+
+    def _move(self, play: Play) -> Move:
+        assert play.last is not None, "an episode whose reset failed takes no moves"
+        return self._form.move(self._players[play.number](play.last.observation))
+
+
+def random_players(
+    sessions: Sessions, actions: ActionText | None = None, words: Sequence[str] = ("a", "b", "c")
+) -> PlayerMaker:
+    """Return what makes random players of an environment: of its tools where they are offered.
+
+    Args:
+        sessions: The environment.
+        actions: Its actions as text, if they are known.
+        words: What texts are made of where actions are no calls of tools.
+    """
+    if sessions.tools is not None:
+        return partial(RandomToolPlayer, sessions.tools)
+    return partial(RandomPlayer, actions or ActionText(sessions.action), words=words)
+
+
+def scripted_players(sessions: Sessions) -> PlayerMaker | None:
+    """Return what makes the scripted players that an environment's package has; ``None`` where it has none.
+
+    Args:
+        sessions: The environment.
+    """
+    package = sessions.package
+    if package is None or package.manifest.player is None:
+        return None
+    return cast("PlayerMaker", package.make_player)
+
+
+def form_of(sessions: Sessions) -> Form:
+    """Return the form of an environment's conversations: calls where its tools are offered, else texts.
+
+    Args:
+        sessions: The environment.
+    """
+    if sessions.tools is not None:
+        return ToolForm(sessions.tools, sessions.pixels)
+    actions = ActionText(sessions.action)
+    return TextForm(actions, sessions.instructions(actions), sessions.pixels)

@@ -1,0 +1,127 @@
+"""A model that is loaded here as an agent: a run's, one in a folder, or one of the Hub."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from openenv.core.exceptions import ConfigurationError
+from openenv.records.run_folder import RunFolder
+from openenv.train.agents.agent import BatchAgent
+from openenv.train.agents.policy import Policy, load_policies
+from openenv.train.episodes.played_episode import PlayedEpisode, Usage
+from openenv.train.forms.text_form import turn_messages
+from openenv.train.generation.sampling import Sampling
+from openenv.train.generation.transformers_generator import TransformersGenerator
+from openenv.train.quiet import quiet_libraries
+from openenv.train.rollout.loop import play_together
+from openenv.train.rollout.model_actor import ModelActor
+from openenv.train.rollout.play import Limits, Play
+from openenv.train.settings.config import TrainConfig, load_config
+from openenv.train.settings.play_settings import PlaySettings
+from openenv.train.spec.sessions import Sessions
+from openenv.train.tasks.seeds import evaluation_draws
+from openenv.train.tasks.task_choice import NumberedTask
+
+__all__ = ["PolicyAgent", "StoredModel"]
+
+
+class PolicyAgent(BatchAgent):
+    """A model that is loaded here. An episode's tokens depend on the seed and its number, and on no other episode.
+
+    Args:
+        policy: The model and its renderer.
+        config: Says where episodes are cut off, by its ``max_turns`` and ``max_context``.
+        temperature: Of sampling; 0 takes the most likely token.
+        seed: Of the draws; by default the one of ``config``.
+        version: The training step of the weights, in words; ``None`` if it is not known.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        config: TrainConfig,
+        *,
+        temperature: float,
+        seed: int | None = None,
+        version: str | None = None,
+    ) -> None:
+        super().__init__(config.max_turns, policy.renderer.shown)
+        self._policy = policy
+        self._limits = Limits(config.max_turns, config.max_context)
+        self._sampling = Sampling(temperature)
+        self._seed = config.seed if seed is None else seed
+        self._version = version
+
+    def _act_in(self, plays: Sequence[Play], tasks: Sequence[NumberedTask], sessions: Sessions) -> None:
+        model, renderer = self._policy.model, self._policy.renderer
+        draws = evaluation_draws(self._seed, [number for number, _ in tasks])
+        generator = TransformersGenerator(model, renderer.pad_id, self._sampling, draws)
+        was_training = model.training
+        model.eval()  # type: ignore[no-untyped-call]
+        try:
+            play_together(ModelActor(generator, renderer, self._limits), plays, sessions)
+        finally:
+            model.train(was_training)
+
+    def _played(self, number: int, play: Play) -> PlayedEpisode:
+        episode = play.episode
+        written = sum(episode.env_mask)
+        usage = Usage(episode.length - written, written, model_version=self._version)
+        return PlayedEpisode(number, episode, turn_messages(episode.turns), [], usage)
+
+
+@dataclass(frozen=True)
+class StoredModel:
+    """A model that is not loaded yet.
+
+    Attributes:
+        config: How it plays.
+        source: Its folder, or its id on the Hub.
+        version: The training step of its weights, in words; ``None`` if it is of no run.
+    """
+
+    config: TrainConfig
+    source: str | Path
+    version: str | None = None
+
+    @classmethod
+    def of(cls, settings: PlaySettings) -> Self:
+        """Find the model that settings name: in a run's folder, in a folder of its own, or on the Hub.
+
+        Raises:
+            ConfigurationError: The run has no model yet, or the settings name calls of tools or a system prompt.
+        """
+        if settings.form == "tools":
+            raise ConfigurationError(
+                "A model without --llm-endpoint acts by texts, as in training. To have it call tools, serve it, as "
+                "with `transformers serve` or `vllm serve`, and give the address."
+            )
+        if settings.system_prompt is not None:
+            raise ConfigurationError(
+                "A model without --llm-endpoint is shown what it was shown in training, without a system prompt. Leave "
+                "out --system-prompt, or serve the model and give the address."
+            )
+        run = RunFolder(Path(str(settings.model)))
+        limits = {"max_turns": settings.max_turns, "max_action_tokens": settings.max_tokens}
+        given: dict[str, Any] = {name: value for name, value in limits.items() if value is not None}
+        if not run.config.is_file():
+            config = load_config(environment=settings.environment, model=settings.model, **given)
+            return cls(config, str(settings.model))
+        if not run.model.is_dir():
+            raise ConfigurationError(f"The run in {run.path} has not ended, so there is no model in it yet.")
+        config = load_config(run.config, **given)
+        return cls(config, run.model, f"step {config.steps}")
+
+    def agent(self, settings: PlaySettings, sessions: Sessions) -> PolicyAgent:
+        """Load the model for an environment.
+
+        Raises:
+            ConfigurationError: There is no such model, or it is not made for conversation.
+        """
+        with quiet_libraries():
+            (policy,) = load_policies(self.config, {"": sessions}, self.source).values()
+        policy.to_device(self.config)
+        return PolicyAgent(
+            policy, self.config, temperature=settings.temperature, seed=settings.seed, version=self.version
+        )
