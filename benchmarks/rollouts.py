@@ -34,6 +34,7 @@ from openenv.train.agents.tiny_tools import build_tool_tokenizer
 from openenv.train.quiet import quiet_libraries
 from openenv.train.spec.env_spec import EnvSpec
 from openenv.train.spec.rollout_function import RolloutFunction
+from openenv.train.spec.task_dataset import opened
 
 TRL, OURS = "TRL's loop (environment_factory)", "ours (rollout_func)"
 MESSAGE = "hello"
@@ -165,7 +166,7 @@ def _caller(spec: EnvSpec, turns: int) -> tuple[PreTrainedModel, PreTrainedToken
         {"role": "assistant", "content": "", "tool_calls": [call]},
         {"role": "tool", "name": tool, "content": MESSAGE},
     ]
-    messages: Any = [*spec.messages_of(spec.train_dataset[0]["prompt"], "ready"), *turn * (turns + 1)]
+    messages: Any = [*opened(spec.train_dataset[0]["prompt"], "ready"), *turn * (turns + 1)]
     schemas: Any = spec.tools.schemas()
     tokenizer = build_tool_tokenizer(schemas, [MESSAGE, "ready"], values=[MESSAGE])
     ids: Any = tokenizer.apply_chat_template(messages, tools=schemas, tokenize=True, return_dict=False)

@@ -13,9 +13,8 @@ from typing import Any
 
 from trl import GRPOConfig, GRPOTrainer
 
-from openenv.train import EnvSpec
+from openenv.train import EnvSpec, ToolEnvironment
 from openenv.train.agents.tiny_tool_model import tiny_tool_model
-from openenv.train.spec.tool_environment import ToolEnvironment
 
 PROMPT = "You use a web page. Elements that can be used have an id in brackets, such as [14]. Do what the goal says."
 TASKS = ["click-test", "click-button", "click-dialog", "focus-text", "enter-text"]

@@ -12,9 +12,8 @@ from typing import Any
 
 from trl import GRPOConfig, GRPOTrainer
 
-from openenv.train import EnvSpec
+from openenv.train import EnvSpec, ToolEnvironment
 from openenv.train.agents.tiny_tool_model import tiny_tool_model
-from openenv.train.spec.tool_environment import ToolEnvironment
 
 PROMPT = "You play 2048. Slide the tiles, keep the large ones in a corner, and go on for as long as you can."
 

@@ -11,9 +11,8 @@ from typing import Any
 
 from trl import GRPOConfig, GRPOTrainer
 
-from openenv.train import EnvSpec
+from openenv.train import EnvSpec, ToolEnvironment
 from openenv.train.agents.tiny_tool_model import tiny_tool_model
-from openenv.train.spec.tool_environment import ToolEnvironment
 
 PROMPT = "You solve a Sudoku, one digit at a time. Begin with the cells where only one digit can be."
 

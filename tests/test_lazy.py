@@ -23,6 +23,13 @@ PACKAGES = [
 ]
 
 
+# Names that programs of earlier versions import, and that are no longer among those which a package shows.
+UNLISTED = {
+    "openenv.train": "ApiAgent CollectResult ComponentReward EnvironmentTools Episode Evaluation PlaySettings Policy "
+    "TrainResult Turn build_tool_tokenizer collect generate_rollout_completions"
+}
+
+
 def shown_to_type_checkers(package: ModuleType) -> dict[str, str]:
     """The names that a package imports under ``if TYPE_CHECKING``, each with the module that it is imported from."""
     assert package.__file__ is not None
@@ -46,7 +53,9 @@ def test_type_checkers_see_the_names_that_are_there_and_no_others(name: str) -> 
     package = importlib.import_module(name)
     shown = shown_to_type_checkers(package)
 
-    assert sorted(shown) == [export for export in package.__all__ if export != "__version__"]
+    unlisted = UNLISTED.get(name, "").split()
+    assert sorted(shown) == sorted([*unlisted, *(export for export in package.__all__ if export != "__version__")])
+    assert set(unlisted).isdisjoint(dir(package))
     others = [
         export
         for export, module in shown.items()

@@ -16,7 +16,10 @@ warn_of_mixture(PACKAGE_FOLDER)
 
 
 def lazy_exports(
-    package: str, modules: Mapping[str, tuple[str, ...]], optional: Mapping[str, str] | None = None
+    package: str,
+    modules: Mapping[str, tuple[str, ...]],
+    optional: Mapping[str, str] | None = None,
+    unlisted: Mapping[str, tuple[str, ...]] | None = None,
 ) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
     """Build a package's ``__all__`` and its module-level ``__getattr__`` and ``__dir__``.
 
@@ -24,6 +27,7 @@ def lazy_exports(
         package: The package's ``__name__``.
         modules: For each module, as an absolute name, the public names that live there.
         optional: For names that need an extra, the package that it brings: without it they are ``None``.
+        unlisted: As ``modules``, for names that programs may import and that are shown nowhere.
 
     Returns:
         The sorted public names, the function to bind as ``__getattr__``, and the one to bind as ``__dir__``, with which
@@ -38,7 +42,8 @@ def lazy_exports(
         >>> "dumps" in __dir__()
         True
     """
-    homes = {name: module for module, names in modules.items() for name in names}
+    listed = sorted(name for names in modules.values() for name in names)
+    homes = {name: module for module, names in (*modules.items(), *(unlisted or {}).items()) for name in names}
 
     def resolve(name: str) -> Any:
         if name not in homes:
@@ -49,9 +54,9 @@ def lazy_exports(
 
     def names() -> list[str]:
         own = [name for name, value in vars(sys.modules[package]).items() if _is_shown(package, name, value)]
-        return sorted({*homes, *own})
+        return sorted({*listed, *own})
 
-    return sorted(homes), resolve, names
+    return listed, resolve, names
 
 
 def _is_shown(package: str, name: str, value: Any) -> bool:

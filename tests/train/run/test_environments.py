@@ -3,14 +3,11 @@
 import re
 import shlex
 from io import StringIO
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.console import Console
 from tests.support.models.chat_models import save_chat_model
 from tests.support.servers import RunningServer, ServerProcess
@@ -21,21 +18,10 @@ from typer.testing import CliRunner
 from openenv.cli.__main__ import build_app
 from openenv.core.exceptions import ConfigurationError
 from openenv.records.scores import AFTER, BEFORE, RANDOM, WARMED_UP, figure_name, sampled, score_name
-from openenv.train.run.environments import open_sessions, training_spec, turns
+from openenv.train.run.environments import open_sessions, training_spec
 from openenv.train.run.training import TrainResult, resume, train
 from openenv.train.settings.config import TrainConfig, load_config
-from openenv.train.spec.env_spec import EnvSpec
-
-
-@given(st.dictionaries(st.text(), st.integers(1, 9), min_size=1, max_size=5), st.integers(1, 3))
-def test_turns_are_shared_out_and_spread(shares: dict[str, int], rounds: int) -> None:
-    total = sum(shares.values())
-    order = list(islice(turns(shares), rounds * total))
-    assert {name: order.count(name) for name in shares} == {name: rounds * share for name, share in shares.items()}
-    assert order == order[:total] * rounds
-    for name, share in shares.items():
-        for seen in range(total):
-            assert abs(order[:seen].count(name) - seen * share / total) < len(shares)
+from openenv.train.spec.task_set import TaskSet
 
 
 def quiet() -> Console:
@@ -46,10 +32,10 @@ def test_a_task_is_cut_to_what_reset_takes_while_the_server_is_away() -> None:
     """Else a run would end with a server that is only starting again, whose sessions go on."""
     with ServerProcess("counter_server.py", "8", "0", "60") as server:
         config = TrainConfig(environment=server.url, steps=1, rollouts=2, group_size=2)
-        with open_sessions(config) as sessions, training_spec(config, sessions) as spec:
-            assert isinstance(spec, EnvSpec)
+        with open_sessions(config) as sessions:
+            task_set = TaskSet(target=sessions[""])
             server.kill()
-            assert spec.taken({"seed": 1, "split": "train", "colour": "red"}) == {"seed": 1}
+            assert task_set.parameters_of({"seed": 1, "split": "train", "colour": "red"}) == {"seed": 1}
 
 
 FIGURES = (RANDOM, BEFORE, sampled(BEFORE), AFTER, sampled(AFTER))

@@ -8,14 +8,12 @@ from typing import Any
 
 import pytest
 from datasets import Dataset  # type: ignore[import-untyped]
-from tests.support.environments.common import CounterEnvironment
 from tests.support.environments.tasked import ListingEnvironment
 from tests.support.models.bigram_models import bigram_model
 from tests.support.servers import RunningServer, eventually
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
-from openenv.core.client_types import StepResult
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 from openenv.train.agents.tiny_tools import build_tool_tokenizer
@@ -55,21 +53,12 @@ def test_a_prompt_finds_its_task_wherever_it_went() -> None:
     for row in spec.train_dataset.shuffle(seed=1).select(range(3)):
         prompt = copy.deepcopy(row["prompt"])
         assert spec.task_of(prompt) == {**tasks[row["level"]], "difficulty": "hard"}
-        assert spec.task_of_row(row) == spec.task_of(prompt)
 
 
 @pytest.mark.parametrize("prompt", ["text", [], [{"role": "user", "content": "?"}], [{"task": 9}], [{"task": None}]])
 def test_another_prompt_has_no_task(prompt: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"Expected a prompt of the train_dataset.*tasks=dataset"):
         EnvSpec(NOWHERE, num_tasks=3).task_of(prompt)
-
-
-def test_a_row_of_a_foreign_dataset_is_a_task_without_what_is_the_trainer_s() -> None:
-    spec = EnvSpec(NOWHERE, reset={"difficulty": "hard"})
-    row = {"prompt": [{"role": "user", "content": ""}], "level": 2, "seed": None, "image": "x", "solution": object()}
-
-    assert spec.task_of_row(row) == {"difficulty": "hard", "level": 2}
-    assert spec.task_of_row({"seed": 3}) == {"difficulty": "hard", "seed": 3}
 
 
 def test_a_dataset_of_ones_own_keeps_its_prompts() -> None:
@@ -107,25 +96,6 @@ def test_a_split_of_the_environment_is_played() -> None:
         game = spec.environment_factory()
 
         assert game.reset(**spec.train_dataset[2]) == "total 3"
-
-
-def test_a_conversation_begins_as_trl_has_it(stairs_server: RunningServer) -> None:
-    with EnvSpec(stairs_server.url, num_tasks=1, instructions="Go.") as spec:
-        prompt = spec.train_dataset[0]["prompt"]
-        whole = [{"role": "user", "content": "Go.\n\nLook."}]
-        assert spec.messages_of(prompt, StepResult({"text": "Look."})) == whole
-
-
-def test_a_conversation_begins_with_what_is_shown_without_a_server() -> None:
-    spec = EnvSpec(NOWHERE, num_tasks=1, instructions="Go.")
-    prompt = spec.train_dataset[0]["prompt"]
-    picture = {"type": "image", "image": object()}
-
-    assert spec.messages_of(prompt, "Look.") == [{"role": "user", "content": "Go.\n\nLook."}]
-    assert spec.messages_of(prompt, [picture]) == [
-        {"role": "user", "content": [{"type": "text", "text": "Go.\n\n"}, picture]}
-    ]
-    assert prompt[0]["task"] == 0
 
 
 # --- Targets and life ------------------------------------------------------------------------------------------------
@@ -357,6 +327,8 @@ def test_several_environments_are_interleaved_evenly() -> None:
 
     assert dataset["environment"] == ["a", "b", "a", "a", "b", "a"]
     assert dataset["level"] == [None, 1, None, None, 2, None]
+    three = EnvSpecs({name: EnvSpec(NOWHERE, num_tasks=count) for name, count in (("a", 1), ("b", 1), ("c", 3))})
+    assert three.train_dataset["environment"] == ["c", "a", "c", "b", "c"], "the order of a run of several"
     assert [function.__name__ for function in specs.reward_funcs] == ["a_reward", "b_reward"]
     with pytest.raises(ConfigurationError, match="at least one EnvSpec"):
         EnvSpecs({})
@@ -368,15 +340,3 @@ def test_a_dataset_of_one_s_own_is_played(spec: EnvSpec) -> None:
     game = spec.environment_factory()
 
     assert game.reset(**rows[0]) == "step of 4"
-
-
-def test_rows_are_cut_to_what_reset_takes_and_a_wrong_name_in_a_list_is_refused() -> None:
-    with RunningServer(create_fastapi_app(CounterEnvironment, max_concurrent_envs=4)) as server:
-        with EnvSpec(server.url, num_tasks=1) as spec:
-            assert spec.taken({"seed": 1, "answer": "42"}) == {"seed": 1}
-        said = r"tasks=.*reset does not take 'sead' \(did you mean 'seed'\?\)"
-        with (
-            EnvSpec(server.url, tasks=[{"seed": 1}, {"sead": 1}]) as spec,
-            pytest.raises(ConfigurationError, match=said),
-        ):
-            spec.taken({"seed": 1})

@@ -31,6 +31,7 @@ from openenv.train.generation.transformers_generator import TransformersGenerato
 from openenv.train.quiet import quiet_libraries
 from openenv.train.spec.env_spec import EnvSpec, EnvSpecs
 from openenv.train.spec.rollout_function import RolloutFunction
+from openenv.train.spec.task_dataset import opened
 
 # TRL 1.16 uses names that transformers 5.23 has changed.
 pytestmark = pytest.mark.filterwarnings(r"ignore:`(is_)?gradient_checkpointing\w*` is deprecated:FutureWarning")
@@ -177,7 +178,7 @@ class TestTools:
         assert set(fields["episode_done"]) == {True, False}
         for number, prompt in enumerate(prompts_of(spec)):
             height = 1 + number % 4
-            messages = spec.messages_of(prompt, f"step of {height}")
+            messages = opened(prompt, f"step of {height}")
             assert fields["prompt_ids"][number] == tokenizer.apply_chat_template(
                 messages, tools=spec.tools.schemas(), add_generation_prompt=True, return_dict=False
             )

@@ -26,6 +26,7 @@ from openenv.train.episodes.moves import Move, MoveResult
 from openenv.train.forms.tool_form import call_message, tool_messages
 from openenv.train.spec.env_spec import EnvSpec
 from openenv.train.spec.tool_environment import ToolEnvironment
+from openenv.train.tools.environment_tools import EnvironmentTools
 
 __all__ = ["make_tiny_model", "play_episode", "tiny_tool_model"]
 
@@ -71,7 +72,7 @@ def _scripted_episodes(spec: EnvSpec) -> Iterator[tuple[list[Message], list[dict
     environment = spec.environment_factory()
     for number, row in enumerate(spec.train_dataset.select(range(min(EPISODES, len(spec.rows))))):
         player = _player(spec, number)
-        choose = partial(_next_call, environment, player)
+        choose = partial(_next_call, environment, player, spec.tools)
         yield play_episode(environment, row["prompt"], row, choose, spec.max_turns or MAX_CALLS), spec.tools.schemas()
 
 
@@ -82,10 +83,10 @@ def _player(spec: EnvSpec, seed: int) -> Player:
     return scripted or RandomToolPlayer(spec.tools, seed)
 
 
-def _next_call(environment: ToolEnvironment, player: Player) -> Call | None:
+def _next_call(environment: ToolEnvironment, player: Player, tools: EnvironmentTools) -> Call | None:
     if environment.done or environment.last_result is None:
         return None
-    return environment.spec.tools.call(player(environment.last_result.observation))
+    return tools.call(player(environment.last_result.observation))
 
 
 def make_tiny_model(

@@ -15,10 +15,11 @@ from openenv.train.dataset.run_recorder import RunRecorder
 from openenv.train.settings.config import TrainConfig
 from openenv.train.spec.env_spec import EnvSpec, EnvSpecs
 from openenv.train.spec.sessions import Sessions
+from openenv.train.tasks.order import interleaved
 from openenv.train.tasks.seeds import training_seeds
 from openenv.train.tasks.task_choice import training_tasks
 
-__all__ = ["OpenRun", "environment_name", "open_run", "open_sessions", "training_spec", "turns"]
+__all__ = ["OpenRun", "environment_name", "open_run", "open_sessions", "training_spec"]
 
 
 @dataclass(frozen=True)
@@ -54,24 +55,6 @@ class OpenRun:
     def warn(self, text: str) -> None:
         """Show a line of its progress in the colour of warnings."""
         self.console.print(text, style="yellow", highlight=False, soft_wrap=True, markup=False)
-
-
-def turns(shares: Mapping[str, int]) -> Iterator[str]:
-    """Yield names without end, each as often as its share says, and as evenly spread as can be.
-
-    Args:
-        shares: Positive numbers by name.
-
-    Example:
-        >>> "".join(islice(turns({"a": 2, "b": 1}), 6))
-        'abaaba'
-    """
-    owed = dict.fromkeys(shares, 0)
-    while True:
-        owed = {name: owed[name] + share for name, share in shares.items()}
-        name = max(owed, key=lambda each: owed[each])
-        owed[name] -= sum(shares.values())
-        yield name
 
 
 def training_spec(config: TrainConfig, sessions: Mapping[str, Sessions]) -> EnvSpec | EnvSpecs:
@@ -142,7 +125,7 @@ def environment_name(config: TrainConfig) -> str:
 def _groups(config: TrainConfig) -> list[str]:
     """Return the environment of each group of episodes, from the first step to the last."""
     shares = {name: own.share for name, own in config.environments.items()} or {"": 1}
-    return list(islice(turns(shares), config.steps * (config.rollouts // config.group_size)))
+    return list(islice(interleaved(shares), config.steps * (config.rollouts // config.group_size)))
 
 
 def _session_counts(config: TrainConfig) -> dict[str, int]:

@@ -5,7 +5,6 @@ better than its group. The trainer learns from the very tokens that the rollout 
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import groupby
 from typing import Any
 
 from transformers import TrainerCallback
@@ -26,6 +25,7 @@ from openenv.train.run.lora import lora_config
 from openenv.train.settings.config import TrainConfig
 from openenv.train.spec.environment_reward import log_components
 from openenv.train.spec.rollout_function import RolloutFunction
+from openenv.train.tasks.order import prompt_groups
 
 __all__ = ["RunRollouts", "episode_reward", "make_trainer"]
 
@@ -109,10 +109,9 @@ def episode_reward(
 def _flat_groups(prompts: Sequence[Any], rewards: Sequence[float | None]) -> list[bool]:
     """Return for each episode whether all of its group got the same reward; TRL logs that of whole batches only."""
     flat: list[bool] = []
-    for _, group in groupby(zip(prompts, rewards, strict=bool(prompts)), key=lambda pair: pair[0]):
-        own = [reward for _, reward in group]
-        known = [reward for reward in own if reward is not None]
-        flat += [not known or reaches(min(known), max(known))] * len(own)
+    for group in prompt_groups(prompts):
+        known = [reward for number in group if (reward := rewards[number]) is not None]
+        flat += [not known or reaches(min(known), max(known))] * len(group)
     return flat
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from openenv.core.exceptions import ConfigurationError, OpenEnvError
 from openenv.records.scores import component_means
-from openenv.train.spec.tool_environment import ToolEnvironment
+from openenv.train.rollout.tool_episode import ToolEpisode
 
 __all__ = ["ComponentReward", "EnvironmentReward", "log_components"]
 
@@ -37,7 +37,7 @@ class EnvironmentReward:
     def __call__(
         self,
         *,
-        environments: Sequence[ToolEnvironment] | None = None,
+        environments: Sequence[ToolEpisode] | None = None,
         environment: Sequence[str] | None = None,
         environment_reward: Sequence[float | None] | None = None,
         training_reward: Sequence[float | None] | None = None,
@@ -139,7 +139,7 @@ class ComponentReward:
     def __call__(
         self,
         *,
-        environments: Sequence[ToolEnvironment] | None = None,
+        environments: Sequence[ToolEpisode] | None = None,
         environment: Sequence[str] | None = None,
         environment_reward: Sequence[float | None] | None = None,
         reward_components: Sequence[Mapping[str, float]] | None = None,

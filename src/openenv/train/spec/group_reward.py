@@ -4,7 +4,6 @@ import asyncio
 import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
@@ -13,7 +12,8 @@ from openenv.core.background_loop import background_loop
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.rubrics.group_judge import GroupJudge, GroupVerdict
 from openenv.train.forms.tool_form import call_text
-from openenv.train.spec.tool_environment import EpisodeStep, ToolEnvironment
+from openenv.train.rollout.tool_episode import EpisodeStep, ToolEpisode
+from openenv.train.tasks.order import prompt_groups
 
 __all__ = ["GroupReward"]
 
@@ -62,7 +62,7 @@ class GroupReward:
         *,
         prompts: Sequence[Any],
         completions: Sequence[Any] = (),
-        environments: Sequence[ToolEnvironment] | None = None,
+        environments: Sequence[ToolEpisode] | None = None,
         trajectory: Sequence[Sequence[EpisodeStep]] | None = None,
         opening: Sequence[str] | None = None,
         environment_reward: Sequence[float | None] | None = None,
@@ -101,15 +101,12 @@ class GroupReward:
                 for prompt, shown, steps in zip(prompts, first, trajectory, strict=True)
             ]
         rewards = [0.0] * len(prompts) if environment_reward is None else environment_reward
-        groups = [
-            [place for place in places if rewards[place] is not None]
-            for _, places in groupby(range(len(prompts)), key=lambda place: prompts[place])
-        ]
-        verdicts = background_loop().run(self._judged([[rollouts[place] for place in group] for group in groups]))
+        groups = [[number for number in group if rewards[number] is not None] for group in prompt_groups(prompts)]
+        verdicts = background_loop().run(self._judged([[rollouts[number] for number in group] for group in groups]))
         scores: list[float | None] = [None] * len(prompts)
         for group, verdict in zip(groups, verdicts, strict=True):
-            for place, score in zip(group, verdict.scores, strict=True):
-                scores[place] = score
+            for number, score in zip(group, verdict.scores, strict=True):
+                scores[number] = score
         if log_metric is not None:
             _log(log_metric, {"group_reward": scores, "independent_reward": environment_reward or ()})
         return scores

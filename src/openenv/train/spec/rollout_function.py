@@ -4,7 +4,6 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal
 
 from openenv.adapters.text import ActionText
@@ -18,10 +17,12 @@ from openenv.train.rollout.model_actor import ModelActor
 from openenv.train.rollout.plain_renderer import PlainRenderer
 from openenv.train.rollout.play import Limits, Play
 from openenv.train.rollout.renderer import Renderer, stop_ids_of
+from openenv.train.rollout.tool_episode import EpisodeStep
 from openenv.train.rollout.tool_renderer import ToolRenderer, Unreadable, reads_tool_calls
-from openenv.train.spec.interfaces import Spec, Specs
 from openenv.train.spec.rollout_recorder import RolloutBatch, RolloutRecorder
-from openenv.train.spec.tool_environment import EpisodeStep
+from openenv.train.spec.task_dataset import environment_of
+from openenv.train.spec.task_set import TaskSet, TaskSets
+from openenv.train.tasks.order import prompt_groups
 from openenv.train.tasks.seeds import derived_seed
 from openenv.train.tools.contents import call_content
 
@@ -73,7 +74,7 @@ class RolloutFunction:
 
     def __init__(
         self,
-        spec: Specs,
+        spec: TaskSets,
         *,
         actions: FormName = "auto",
         max_action_tokens: int | None = None,
@@ -89,11 +90,11 @@ class RolloutFunction:
         if unreadable not in ("tell", "end"):
             raise ConfigurationError(f"Expected 'tell' or 'end' for unreadable, got {unreadable!r}.")
         settings = _Settings(actions, max_action_tokens, fallback, unreadable, max_context, illegal_penalty)
-        self._spec = spec
         self._rollouts = {
-            name: _EnvironmentRollout(name, each, settings, (renderers or {}).get(name), recorder)
-            for name, each in spec.environments.items()
+            name: _EnvironmentRollout(name, task_set, settings, (renderers or {}).get(name), recorder)
+            for name, task_set in spec._task_sets.items()
         }
+        self._has_one = list(self._rollouts) == [""]
 
     def __call__(self, prompts: Sequence[Any], trainer: "GRPOTrainer") -> dict[str, list[Any]]:
         """Play the episodes.
@@ -125,7 +126,7 @@ class RolloutFunction:
             ConfigurationError: The model, the environment and the settings do not fit each other.
             OpenEnvError: The environment failed in more than half of the episodes.
         """
-        names = [self._spec.environment_of(prompt) for prompt in prompts]
+        names = ["" if self._has_one else environment_of(prompt, self._rollouts) for prompt in prompts]
         episodes: list[dict[str, Any]] = [{} for _ in prompts]
         for name in dict.fromkeys(names):
             own = [number for number, each in enumerate(names) if each == name]
@@ -133,7 +134,7 @@ class RolloutFunction:
             for number, episode in zip(own, played, strict=True):
                 episodes[number] = episode
         fields = {field: [episode[field] for episode in episodes] for field in episodes[0]} if episodes else {}
-        return fields if list(self._rollouts) == [""] else {**fields, "environment_name": names}
+        return fields if self._has_one else {**fields, "environment_name": names}
 
 
 @dataclass(frozen=True)
@@ -152,14 +153,14 @@ class _EnvironmentRollout:
     def __init__(
         self,
         name: str,
-        spec: Spec,
+        task_set: TaskSet,
         settings: _Settings,
         renderer: Renderer | None,
         recorder: RolloutRecorder | None,
     ) -> None:
         self._recorder = recorder
         self._name = name
-        self._spec = spec
+        self._task_set = task_set
         self._settings = settings
         self._given_renderer = renderer
         self._renderer: tuple[PreTrainedTokenizerBase, Renderer] | None = None
@@ -172,20 +173,20 @@ class _EnvironmentRollout:
         renderer = self._given_renderer or self._renderer_for(trainer)
         args: Any = trainer.args
         max_context = min(max_context_of(trainer), self._settings.max_context or sys.maxsize)
-        limits = Limits(self._spec.max_turns or sys.maxsize, max_context, args.max_completion_length)
+        limits = Limits(self._task_set.max_turns or sys.maxsize, max_context, args.max_completion_length)
         plays = [self._play_of(number, prompt, renderer, limits) for number, prompt in enumerate(prompts)]
         with trainer_generator(trainer, seed=self._seed(trainer)) as generator:
-            play_together(ModelActor(generator, renderer, limits, prompts), plays, self._spec.pool)
+            play_together(ModelActor(generator, renderer, limits, prompts), plays, self._task_set.sessions)
         for play in plays:
             if play.first is not None:
-                self._spec.check_shown(play.first.observation)
+                self._task_set.warn_of_hidden_text(play.first.observation)
         if self._recorder is not None:
             self._recorder.add(self._batch(plays, prompts, trainer))
         return list(map(self._fields, plays))
 
     def _play_of(self, number: int, prompt: Any, renderer: Renderer, limits: Limits) -> Play:
-        task = self._spec.task_of(prompt)
-        parameters = self._spec.taken(task)
+        task = self._task_set.task_of(prompt)
+        parameters = self._task_set.parameters_of(task)
         if self._recorder is not None:
             parameters = self._recorder.named(parameters)
         play = Play(task, number=number, max_turns=limits.max_turns, shown=renderer.shown, parameters=parameters)
@@ -198,9 +199,9 @@ class _EnvironmentRollout:
             self._name,
             trainer.state.global_step + 1,
             plays,
-            _groups_of(prompts),
+            [number for number, group in enumerate(prompt_groups(prompts)) for _ in group],
             _sampling_of(trainer),
-            self._spec.tools.schemas() if calls_tools else (),
+            self._task_set.tools.schemas() if calls_tools else (),
         )
 
     def _seed(self, trainer: "GRPOTrainer") -> int:
@@ -232,14 +233,14 @@ class _EnvironmentRollout:
         if settings.actions == "tools" or (settings.actions == "auto" and reads_tool_calls(tokenizer)):
             return ToolRenderer(
                 tokenizer,
-                ToolForm(self._spec.tools, self._spec.pool.pixels),
-                self._spec.messages_of,
+                ToolForm(self._task_set.tools, self._task_set.sessions.pixels),
+                self._task_set.messages_of,
                 stop_ids_of(tokenizer, model),
                 settings=template,
                 max_action_tokens=settings.max_action_tokens,
                 unreadable=settings.unreadable,
             )
-        actions = ActionText(self._spec.pool.action, settings.fallback)
+        actions = ActionText(self._task_set.sessions.action, settings.fallback)
         longest = 1 if settings.actions == "token" else settings.max_action_tokens or sys.maxsize
         if settings.actions == "token":
             _check_tokens(tokenizer, actions)
@@ -248,10 +249,10 @@ class _EnvironmentRollout:
         return ChatRenderer(
             tokenizer,
             model,
-            TextForm(actions, actions.instructions(), self._spec.pool.pixels),
+            TextForm(actions, actions.instructions(), self._task_set.sessions.pixels),
             longest,
             settings=template,
-            messages_of=self._spec.messages_of,
+            messages_of=self._task_set.messages_of,
         )
 
     def _fields(self, play: Play) -> dict[str, Any]:
@@ -275,7 +276,7 @@ class _EnvironmentRollout:
             "cut_answers": episode.cut_answers,
             "reward_components": episode.reward_components,
             "step_rewards": episode.step_rewards,
-            "opening": "" if play.first is None else text_of(call_content(play.first, self._spec.pool.pixels)),
+            "opening": "" if play.first is None else text_of(call_content(play.first, self._task_set.sessions.pixels)),
             "trajectory": trajectory,
         }
 
@@ -288,11 +289,6 @@ def _check_tokens(tokenizer: "PreTrainedTokenizerBase", actions: ActionText) -> 
             f"actions='token' needs actions that are one token of {tokenizer.name_or_path or 'the tokenizer'} each, "
             f"and {what}. Take actions='text'."
         )
-
-
-def _groups_of(prompts: Sequence[Any]) -> list[int]:
-    """Number the groups that equal prompts make, which stand together."""
-    return [number for number, (_, group) in enumerate(groupby(prompts)) for _ in group]
 
 
 def _sampling_of(trainer: "GRPOTrainer") -> dict[str, Any]:

@@ -1,19 +1,86 @@
-"""The dataset of an EnvSpec: prompts, and the columns of tasks."""
+"""The dataset of an EnvSpec: prompts, whose last message says which task they are of, and the columns of tasks."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from openenv.core.client.tools import TRAINER_COLUMNS
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.episodes.messages import joined
+from openenv.train.episodes.messages import Content, joined
 
 if TYPE_CHECKING:
     from datasets import Dataset  # type: ignore[import-untyped]
 
-__all__ = ["Prompt", "dataset_of", "is_dataset", "messages_of_row"]
+__all__ = [
+    "Prompt",
+    "dataset_of",
+    "environment_of",
+    "foreign_prompt",
+    "is_dataset",
+    "messages_of_row",
+    "numbered",
+    "opened",
+    "task_number",
+]
 
 Prompt = list[dict[str, Any]]
+GivenPrompt = Sequence[Mapping[str, Any]] | str
+
+_OWN_DATASET = (
+    "TRL passes a rollout_func the prompts alone, without the columns of a dataset of your own: pass that as "
+    "EnvSpec(..., tasks=dataset), which keeps its prompts, and train on the spec's train_dataset; or take "
+    "environment_factory, whose reset is passed the columns."
+)
+# Keys of a prompt's last message, which trainers keep, and which no chat template writes.
+_TASK = "task"
+_ENVIRONMENT = "environment"
+
+
+def numbered(prompt: Prompt, task: int, environment: str | None = None) -> Prompt:
+    """Return a prompt that says which task it is of, and among several environments in which."""
+    *before, last = prompt
+    named = {} if environment is None else {_ENVIRONMENT: environment}
+    return [*before, {**last, _TASK: task, **named}]
+
+
+def task_number(prompt: GivenPrompt) -> int | None:
+    """Return the number of a prompt's task; ``None`` if it has none."""
+    number = _last(prompt).get(_TASK)
+    return number if isinstance(number, int) else None
+
+
+def environment_of(prompt: GivenPrompt, names: Collection[str]) -> str:
+    """Return the name of a prompt's environment among several.
+
+    Raises:
+        ConfigurationError: It has none of these names.
+    """
+    name = _last(prompt).get(_ENVIRONMENT)
+    if not isinstance(name, str) or name not in names:
+        owner = f"these EnvSpecs ({', '.join(names)})"
+        raise foreign_prompt(prompt, owner, f"names the environment, under the key {_ENVIRONMENT!r}")
+    return name
+
+
+def foreign_prompt(prompt: GivenPrompt, owner: str, missing: str) -> ConfigurationError:
+    """Return the error of a prompt that is of another dataset."""
+    return ConfigurationError(
+        f"Expected a prompt of the train_dataset of {owner}, got {prompt!r:.200}. "
+        f"Its last message {missing}. {_OWN_DATASET}"
+    )
+
+
+def opened(prompt: Sequence[Mapping[str, Any]], observation: Content) -> Prompt:
+    """Return the conversation that a model sees first: a prompt with the first observation, as TRL makes it."""
+    *before, last = (
+        {key: value for key, value in message.items() if key not in (_TASK, _ENVIRONMENT)} for message in prompt
+    )
+    return [*before, {**last, "content": joined(last.get("content") or "", observation)}]
+
+
+def _last(prompt: GivenPrompt) -> Mapping[str, Any]:
+    last = None if isinstance(prompt, str) or not prompt else prompt[-1]
+    return last if isinstance(last, Mapping) else {}
 
 
 def is_dataset(tasks: Any) -> bool:

@@ -1,0 +1,91 @@
+"""An environment's tasks: what resets are passed for prompts and rows, and the conversations that they begin."""
+
+import logging
+from typing import Any
+
+import pytest
+from datasets import Dataset  # type: ignore[import-untyped]
+from tests.support.environments.common import CounterEnvironment
+from tests.support.servers import RunningServer
+
+from openenv.auto.target import Target
+from openenv.core.client_types import StepResult
+from openenv.core.env_server.app import create_fastapi_app
+from openenv.core.exceptions import ConfigurationError
+from openenv.train.spec.sessions import Sessions
+from openenv.train.spec.task_dataset import numbered
+from openenv.train.spec.task_set import TaskSet
+
+NOWHERE = Target.of("http://127.0.0.1:9")
+
+
+def test_a_prompt_and_its_row_have_one_task() -> None:
+    tasks = [{"level": number, "map": {"rows": [number]}} for number in range(5)]
+    task_set = TaskSet(target=NOWHERE, tasks=tasks, reset={"difficulty": "hard"})
+    for number in (3, 0):
+        prompt = numbered(task_set.prompt(number), number, "stairs")
+        assert task_set.task_of(prompt) == {**tasks[number], "difficulty": "hard"}
+        assert task_set.task_of_row({"prompt": prompt, "level": 9}) == task_set.task_of(prompt)
+
+
+def test_a_row_of_a_foreign_dataset_is_a_task_without_the_trainer_s_columns() -> None:
+    task_set = TaskSet(target=NOWHERE, reset={"difficulty": "hard"})
+    row = {"prompt": [{"role": "user", "content": ""}], "level": 2, "seed": None, "image": "x", "solution": object()}
+    assert task_set.task_of_row(row) == {"difficulty": "hard", "level": 2}
+    assert task_set.task_of_row({"seed": 3}) == {"difficulty": "hard", "seed": 3}
+
+
+def test_a_conversation_begins_as_trl_has_it(stairs_server: RunningServer) -> None:
+    task_set = TaskSet(target=Target.of(stairs_server.url), num_tasks=1, instructions="Go.")
+    prompt = numbered(task_set.prompt(0), 0)
+    assert task_set.messages_of(prompt, StepResult({"text": "Look."})) == [{"role": "user", "content": "Go.\n\nLook."}]
+    task_set.close()
+
+
+def test_a_conversation_begins_with_what_is_shown_without_a_server() -> None:
+    task_set = TaskSet(target=NOWHERE, num_tasks=1, instructions="Go.")
+    prompt = numbered(task_set.prompt(0), 0)
+    picture = {"type": "image", "image": object()}
+    assert task_set.messages_of(prompt, "Look.") == [{"role": "user", "content": "Go.\n\nLook."}]
+    assert task_set.messages_of(prompt, [picture]) == [
+        {"role": "user", "content": [{"type": "text", "text": "Go.\n\n"}, picture]}
+    ]
+    assert prompt[0]["task"] == 0
+
+
+@pytest.mark.parametrize(
+    ("tasks", "refused"),
+    [
+        ([{"seed": 1}, {"sead": 1}], True),
+        (iter([{"seed": 1}, {"sead": 1}]), False),
+        (Dataset.from_list([{"seed": 1, "sead": 1}]), False),
+    ],
+    ids=["list", "iterator", "dataset"],
+)
+def test_a_wrong_name_is_refused_in_a_list_alone(tasks: Any, refused: bool) -> None:
+    app = create_fastapi_app(CounterEnvironment, max_concurrent_envs=4)
+    with RunningServer(app) as server, Sessions.open(server.url, 1) as sessions:
+        task_set = TaskSet(target=sessions, tasks=tasks)
+        if refused:
+            wanted = r"tasks=\.\.\.\).*reset does not take 'sead' \(did you mean 'seed'\?\)"
+            with pytest.raises(ConfigurationError, match=wanted):
+                task_set.parameters_of({"seed": 1})
+        else:
+            assert task_set.parameters_of({"seed": 1, "answer": "42"}) == {"seed": 1}
+
+
+def test_what_every_reset_is_passed_is_checked_by_name() -> None:
+    app = create_fastapi_app(CounterEnvironment, max_concurrent_envs=4)
+    refused = pytest.raises(ConfigurationError, match="reset does not take 'sead'")
+    with RunningServer(app) as server, Sessions.open(server.url, 1) as sessions, refused:
+        TaskSet(target=sessions, reset={"sead": 1}).parameters_of({"seed": 1})
+
+
+def test_a_text_that_no_model_is_shown_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
+    hidden = {"metadata": {"text": "You stand before stairs, of which you see the first two steps."}}
+    quiet, task_set = TaskSet(target=NOWHERE, warns_of_hidden_text=False), TaskSet(target=NOWHERE)
+    with caplog.at_level(logging.WARNING):
+        for each in (quiet, task_set, task_set):
+            each.warn_of_hidden_text(hidden)
+    assert len(caplog.records) == 1
+    assert caplog.records[0].message.startswith("127.0.0.1: ")
