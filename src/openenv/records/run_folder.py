@@ -61,7 +61,7 @@ class RunFolder:
 
         runs/catch-tiny-20260301-120000/
           config.yaml     the settings; `openenv train --config` takes it
-          starts.jsonl    when it was started and resumed, by which command, with which versions
+          starts.jsonl    when it was started and gone on with, by which command, with which versions
           metrics.jsonl   one line for each optimiser step
           rollouts.jsonl  the episodes of each optimiser step: task, reward and length
           traces.db       the same episodes and those of evaluations, by requests and tokens; see openenv.traces
@@ -113,7 +113,7 @@ class RunFolder:
             if name:
                 raise ConfigurationError(
                     f"{path} is there already, and a run never overwrites another. Choose another --name, "
-                    f"or resume that run by --resume {path}."
+                    f"or go on with that run by --resume {path}."
                 )
             number += 1
             path = parent / f"{stem}-{number}"

@@ -157,7 +157,7 @@ def test_what_a_model_wrote_need_be_no_text(tmp_path: Path) -> None:
 
 
 def test_the_file_stays_within_the_size_of_the_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENENV_TRACES_MAX_SIZE_MB", "0.5")
+    monkeypatch.setenv("OPENENV_TRACES_MAX_SIZE_MB", "1")
     settings = PlaySettings(environment="http://localhost:1", player="random")
     with PlayTraces(tmp_path / "traces.db", settings) as recording:
         for seed in range(10):

@@ -228,7 +228,7 @@ def test_an_answer_without_actions_ends_the_episode() -> None:
 def test_a_refusal_is_a_problem_and_the_episode_goes_on() -> None:
     episodes, results, _ = play([[[7, STOP], [8, STOP], [1, STOP]]], [1], Limits(9, 99))
     assert [result.problem for result in results[0]] == ["7 is refused", "8 is none", None]
-    assert [result.text for result in results[0]] == ["7 is refused", "8 is none", "1"]
+    assert [result.content for result in results[0]] == ["7 is refused", "8 is none", "1"]
     assert [turn.problem for turn in episodes[0].turns] == ["7 is refused", "8 is none", None]
     assert episodes[0].illegal_actions == 2
 

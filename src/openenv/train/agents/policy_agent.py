@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Any, Self
 
 from openenv.core.exceptions import ConfigurationError
 from openenv.records.run_folder import RunFolder
 from openenv.train.agents.agent import BatchAgent
 from openenv.train.agents.policy import Policy, load_policies
+from openenv.train.episodes.moves import Move
 from openenv.train.episodes.played_episode import PlayedEpisode, Usage
 from openenv.train.forms.text_form import turn_messages
 from openenv.train.generation.sampling import Sampling
@@ -54,13 +56,12 @@ class PolicyAgent(BatchAgent):
         self._version = version
 
     def _act_in(self, plays: Sequence[Play], tasks: Sequence[NumberedTask], sessions: Sessions) -> None:
-        model, renderer = self._policy.model, self._policy.renderer
+        model = self._policy.model
         draws = evaluation_draws(self._seed, [number for number, _ in tasks])
-        generator = TransformersGenerator(model, renderer.pad_id, self._sampling, draws)
         was_training = model.training
         model.eval()  # type: ignore[no-untyped-call]
         try:
-            play_together(ModelActor(generator, renderer, self._limits), plays, sessions)
+            play_together(_PolicyActor(self._policy, self._limits, self._sampling, draws), plays, sessions)
         finally:
             model.train(was_training)
 
@@ -69,6 +70,32 @@ class PolicyAgent(BatchAgent):
         written = sum(episode.env_mask)
         usage = Usage(episode.length - written, written, model_version=self._version)
         return PlayedEpisode(number, episode, turn_messages(episode.turns), [], usage)
+
+
+class _PolicyActor:
+    """A policy as an actor in the episodes of a batch, each with draws of its own."""
+
+    def __init__(self, policy: Policy, limits: Limits, sampling: Sampling, draws: Sequence[Random]) -> None:
+        self._policy = policy
+        self._limits = limits
+        self._sampling = sampling
+        self._draws = draws
+
+    def begin(self, plays: Sequence[Play]) -> None:
+        """Feed the beginnings of the episodes. Those that are over have no row in the generator, and no draws."""
+        renderer = self._policy.renderer
+        draws = [self._draws[play.number] for play in plays if not play.is_over]
+        generator = TransformersGenerator(self._policy.model, renderer.pad_id, self._sampling, draws)
+        self._actor = ModelActor(generator, renderer, self._limits)
+        self._actor.begin(plays)
+
+    async def act(self, plays: Sequence[Play]) -> list[list[Move]]:
+        """Let the model write an answer in each episode."""
+        return await self._actor.act(plays)
+
+    def see(self, plays: Sequence[Play]) -> None:
+        """Feed what came of the moves."""
+        self._actor.see(plays)
 
 
 @dataclass(frozen=True)

@@ -156,7 +156,7 @@ def _run(
                 if config.sft is not None:
                     score_model(run, policies, WARMED_UP)
                 with progress:
-                    seconds += _train_to_end(run, trainer, interruption)
+                    seconds += _train_to_end(run, trainer, policies, interruption)
                 model = whole_model(trainer.model)
                 policies = {name: replace(policy, model=model) for name, policy in policies.items()}
                 del trainer  # the evaluation may need the memory of its optimiser
@@ -212,11 +212,13 @@ def _introduce(run: OpenRun, policies: Mapping[str, Policy]) -> None:
             run.show(f"watch     {run.sessions[name].client.async_client.base_url}/web/live")
 
 
-def _train_to_end(run: OpenRun, trainer: GRPOTrainer, interruption: Interruption) -> float:
+def _train_to_end(
+    run: OpenRun, trainer: GRPOTrainer, policies: Mapping[str, Policy], interruption: Interruption
+) -> float:
     """Train to the end of the schedule; return the seconds that it took."""
     run.folder.forget_after(run.checkpoint)
     start = time.monotonic()
-    with interruption.steps(), quiet_about_tied_weights(trainer.model):
+    with interruption.steps(), quiet_about_tied_weights(next(iter(policies.values())).model):
         trainer.train(resume_from_checkpoint=None if run.checkpoint is None else str(run.checkpoint))
     interruption.raise_if_received()
     return time.monotonic() - start
