@@ -19,8 +19,9 @@ from openenv.records.lines import read_objects
 from openenv.records.run_folder import RunFolder
 from openenv.train.agents.player_agent import form_of
 from openenv.train.dataset.recorded import recorded_episodes
-from openenv.train.dataset.rollout_traces import RolloutTraces
+from openenv.train.dataset.rollout_traces import RolloutTraces, RunRecorder
 from openenv.train.episodes.moves import Move
+from openenv.train.episodes.played_episode import PlayedEpisode
 from openenv.train.rollout.play import Play
 from openenv.train.rollout.rollout_recorder import RolloutBatch
 from openenv.train.rollout.sessions import Sessions
@@ -257,3 +258,34 @@ def test_too_many_episodes_at_once_are_dropped_and_never_waited_for(
     assert "lack the conversations of" in caplog.messages[-1]
     with traces.open(file) as opened:
         assert 8 <= opened.count() < 20
+
+
+def recorder_of(folder: RunFolder, *, has_traces: bool = True) -> RunRecorder:
+    return RunRecorder(TrainConfig(environment="catch", traces=has_traces, traces_sample=1.0), folder)
+
+
+@pytest.mark.parametrize("has_traces", [True, False])
+def test_each_step_is_a_line_and_an_evaluation_is_none(tmp_path: Path, *, has_traces: bool) -> None:
+    folder = RunFolder(tmp_path)
+    recorder = recorder_of(folder, has_traces=has_traces)
+    recorder.add(batch(1))
+    recorder.add(replace(batch(2), evaluation="after training"))
+    (played,) = batch(3).plays
+    recorder.evaluation("after training", "", 3).add([(played, PlayedEpisode(0, played.episode, [], []))])
+    recorder.add(batch(4))
+    lines = read_objects(folder.rollouts)
+    assert [(line["step"], line["environment"]) for line in lines] == [(1, ""), (4, "")]
+    episode = {"group": 0, "task": {"seed": 4}, "reward": 1.0, "length": 1, "illegal_actions": 0}
+    named = {"episode_id": "episode 4"} if has_traces else {}
+    assert lines[1]["episodes"] == [{**named, **episode}]
+
+
+def test_lines_that_cannot_be_written_are_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = RunFolder(tmp_path)
+    folder.rollouts.mkdir()
+    recorder = recorder_of(folder)
+    with caplog.at_level(logging.WARNING):
+        recorder.add(batch(1))
+        recorder.add(batch(2))
+    (message,) = caplog.messages
+    assert message.startswith(f"{folder.rollouts} can't be written, so episodes may be missing: ")

@@ -14,7 +14,7 @@ from transformers import TrainerCallback
 from openenv.core.exceptions import ConfigurationError
 from openenv.records.run_folder import RunFolder
 from openenv.train.agents.policy import Policy, make_policy
-from openenv.train.dataset.run_recorder import RunRecorder
+from openenv.train.dataset.rollout_traces import RunRecorder
 from openenv.train.quiet import quiet_libraries
 from openenv.train.rollout.sessions import Sessions
 from openenv.train.run.environments import OpenRun

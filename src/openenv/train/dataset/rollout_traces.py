@@ -1,4 +1,4 @@
-"""Traces of a training: the started servers record the requests, and here a thread adds what the model's side knows."""
+"""Recorders of a training's episodes: traces, whose requests the started servers record, and ``rollouts.jsonl``."""
 
 import logging
 import time
@@ -15,6 +15,7 @@ from openenv.auto.target import is_address
 from openenv.core.env_server.settings import ServerConfig
 from openenv.core.env_server.traces.recording import is_in_share
 from openenv.core.exceptions import ConfigurationError
+from openenv.records.run_folder import RunFolder
 from openenv.traces.episodes import EVALUATION_ID, Conversation
 from openenv.traces.reading import open as open_traces
 from openenv.train.agents.agent import EndedEpisode
@@ -25,8 +26,9 @@ from openenv.train.forms.text_form import turn_messages
 from openenv.train.forms.tool_form import call_message, tool_messages
 from openenv.train.rollout.play import Play
 from openenv.train.rollout.rollout_recorder import RolloutBatch
+from openenv.train.settings.config import TrainConfig
 
-__all__ = ["EvaluationTraces", "RolloutTraces"]
+__all__ = ["RolloutTraces", "RunRecorder"]
 
 logger = logging.getLogger(__name__)
 
@@ -93,7 +95,7 @@ class RolloutTraces:
         player: str = "",
         sampling: Mapping[str, Any] | None = None,
         tools: Sequence[Mapping[str, Any]] = (),
-    ) -> "EvaluationTraces":
+    ) -> "_EvaluationTraces":
         """Return the recorder of an evaluation, such as ``before training``, before the next optimiser step.
 
         Args:
@@ -105,7 +107,7 @@ class RolloutTraces:
                 model.
             tools: Tools that are offered, as chat templates take them; empty where actions are texts.
         """
-        return EvaluationTraces(
+        return _EvaluationTraces(
             self, RolloutBatch(environment, step, (), (), sampling or {}, tools, evaluation=name, player=player)
         )
 
@@ -173,7 +175,49 @@ class RolloutTraces:
             writing.close()
 
 
-class EvaluationTraces:
+class RunRecorder(RolloutTraces):
+    """Recorder of a run's episodes: traces of all, and lines of ``rollouts.jsonl`` of those that are trained on."""
+
+    def __init__(self, config: TrainConfig, folder: RunFolder) -> None:
+        environments = {name: part.environment for name, part in config.parts.items()}
+        share = config.traces_sample if config.traces else 0.0
+        super().__init__(folder.traces, config.model, environments, share, config.traces_leave_out)
+        self._folder = folder
+        # Set when a line could not be written, so that this is logged once.
+        self._has_failed = False
+
+    def add(self, batch: RolloutBatch) -> None:
+        """Record episodes."""
+        if not batch.evaluation:
+            self._add_line(batch)
+        super().add(batch)
+
+    def _add_line(self, batch: RolloutBatch) -> None:
+        episodes = [self._fields_of(play, group) for play, group in zip(batch.plays, batch.groups, strict=True)]
+        try:
+            self._folder.add_rollouts({"step": batch.step, "environment": batch.environment, "episodes": episodes})
+        except OSError as error:
+            if not self._has_failed:
+                self._has_failed = True
+                logger.warning("%s can't be written, so episodes may be missing: %s", self._folder.rollouts, error)
+
+    def _fields_of(self, play: Play, group: int) -> dict[str, Any]:
+        episode = play.episode
+        fields = {
+            "episode_id": episode.episode_id if self.has(episode.episode_id) else None,
+            "group": group,
+            "task": episode.parameters,
+            "reward": episode.reward,
+            "reward_components": episode.reward_components,
+            "length": len(episode.turns),
+            "illegal_actions": episode.illegal_actions,
+            "cut_by": episode.cut_by,
+            "error": None if episode.error is None else str(episode.error),
+        }
+        return {name: value for name, value in fields.items() if value not in (None, {})}
+
+
+class _EvaluationTraces:
     """Traces of one evaluation of a training; an `EpisodeRecorder`. `RolloutTraces.evaluation` makes it.
 
     The ``episode_id`` that is made for an episode begins with ``evaluation-``, so that its server's record says what it

@@ -1,4 +1,4 @@
-"""Callbacks of a run's trainer: progress and warnings on the terminal, lines of metrics, the end after a signal."""
+"""Callbacks of a run's trainer: progress and warnings on the terminal, the rate that it resumes with, the end."""
 
 import time
 from collections import deque
@@ -11,7 +11,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from transformers import TrainerCallback
 
 from openenv.records.run_folder import RunFolder
-from openenv.train.episodes.illegal_texts import IllegalTexts
 from openenv.train.run.diagnosis import LAST_STEPS, diagnose
 from openenv.train.run.interruption import Interruption
 from openenv.train.settings.config import TrainConfig
@@ -19,7 +18,7 @@ from openenv.train.settings.config import TrainConfig
 if TYPE_CHECKING:
     from transformers import TrainerControl, TrainerState, TrainingArguments
 
-__all__ = ["LiveWarnings", "MetricsFile", "ScheduledRate", "StopAfterStep", "TrainingProgress"]
+__all__ = ["LiveWarnings", "RunControl", "TrainingProgress"]
 
 PLAIN_LINE_EVERY_S = 10.0
 AVERAGED_STEPS = 10
@@ -142,43 +141,11 @@ class LiveWarnings(TrainerCallback):
                 self._console.print(text, style="yellow", highlight=False, soft_wrap=True, markup=False)
 
 
-class MetricsFile(TrainerCallback):
-    """Writes what is logged in each optimiser step, and its answers that were no legal action, to ``metrics.jsonl``."""
-
-    def __init__(self, folder: RunFolder, illegal_texts: IllegalTexts) -> None:
-        self._folder = folder
-        self._illegal_texts = illegal_texts
-
-    def on_log(
-        self,
-        args: "TrainingArguments",
-        state: "TrainerState",
-        control: "TrainerControl",
-        logs: dict[str, Any] | None = None,
-        **kwargs: Any,
-    ) -> None:
-        """Write a line."""
-        # The summary at the end of a training is no step's.
-        if logs and "train_runtime" not in logs:
-            self._folder.add_metrics({"step": state.global_step, **logs, **self._illegal_texts.take()})
-
-
-class StopAfterStep(TrainerCallback):
-    """Ends the training with a checkpoint when a signal came."""
+class RunControl(TrainerCallback):
+    """Begins with the learning rate of the schedule, and ends with a checkpoint when a signal came."""
 
     def __init__(self, interruption: Interruption) -> None:
         self._interruption = interruption
-
-    def on_step_end(
-        self, args: "TrainingArguments", state: "TrainerState", control: "TrainerControl", **kwargs: Any
-    ) -> None:
-        """Request a checkpoint and the end."""
-        if self._interruption.received is not None:
-            control.should_save = control.should_training_stop = True
-
-
-class ScheduledRate(TrainerCallback):
-    """Begins with the learning rate that the schedule has: a checkpoint of a shorter run holds that run's own."""
 
     def on_train_begin(
         self,
@@ -189,12 +156,19 @@ class ScheduledRate(TrainerCallback):
         lr_scheduler: Any = None,
         **kwargs: Any,
     ) -> None:
-        """Set the rate of the first step."""
+        """Set the rate of the first step: a checkpoint of a shorter run holds that run's own."""
         schedules = zip(lr_scheduler.base_lrs, lr_scheduler.lr_lambdas, strict=True)
         rates = [base * share(lr_scheduler.last_epoch) for base, share in schedules]
         for group, rate in zip(optimizer.param_groups, rates, strict=True):
             group["lr"] = rate
         lr_scheduler._last_lr = rates  # what is logged
+
+    def on_step_end(
+        self, args: "TrainingArguments", state: "TrainerState", control: "TrainerControl", **kwargs: Any
+    ) -> None:
+        """Request a checkpoint and the end."""
+        if self._interruption.received is not None:
+            control.should_save = control.should_training_stop = True
 
 
 def _duration(seconds: float) -> str:

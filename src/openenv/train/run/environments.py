@@ -11,7 +11,7 @@ from rich.console import Console
 
 from openenv.core.reset_check import check_reset_parameters
 from openenv.records.run_folder import RunFolder, step_of
-from openenv.train.dataset.run_recorder import RunRecorder
+from openenv.train.dataset.rollout_traces import RunRecorder
 from openenv.train.rollout.sessions import Sessions
 from openenv.train.settings.config import TrainConfig
 from openenv.train.tasks.order import interleaved

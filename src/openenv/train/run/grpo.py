@@ -5,7 +5,7 @@ better than its group. The trainer learns from the very tokens that the rollout 
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from transformers import TrainerCallback
 from transformers.trainer_callback import PrinterCallback
@@ -19,7 +19,6 @@ from openenv.train.agents.policy import Policy, takes_gpu
 from openenv.train.episodes.illegal_texts import IllegalTexts
 from openenv.train.generation.trainers import max_context_of
 from openenv.train.rewards.environment_reward import log_components
-from openenv.train.run.callbacks import MetricsFile
 from openenv.train.run.components import component_rewards, weighted_rewards
 from openenv.train.run.environments import OpenRun, training_spec
 from openenv.train.run.lora import lora_config
@@ -27,12 +26,15 @@ from openenv.train.settings.config import TrainConfig
 from openenv.train.tasks.order import prompt_groups
 from openenv.train.trl.rollout_function import RolloutFunction
 
-__all__ = ["RunRollouts", "episode_reward", "make_trainer"]
+if TYPE_CHECKING:
+    from transformers import TrainerControl, TrainerState, TrainingArguments
+
+__all__ = ["episode_reward", "make_trainer"]
 
 KEPT_CHECKPOINTS = 2
 
 
-class RunRollouts:
+class _RunRollouts:
     """TRL's ``rollout_func`` of a run, which counts the answers that were no legal action."""
 
     def __init__(self, play: RolloutFunction, illegal_texts: IllegalTexts, config: TrainConfig) -> None:
@@ -115,6 +117,27 @@ def _flat_groups(prompts: Sequence[Any], rewards: Sequence[float | None]) -> lis
     return flat
 
 
+class _MetricsFile(TrainerCallback):
+    """Writes what is logged in each optimiser step, and its answers that were no legal action, to ``metrics.jsonl``."""
+
+    def __init__(self, folder: RunFolder, illegal_texts: IllegalTexts) -> None:
+        self._folder = folder
+        self._illegal_texts = illegal_texts
+
+    def on_log(
+        self,
+        args: "TrainingArguments",
+        state: "TrainerState",
+        control: "TrainerControl",
+        logs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Write a line."""
+        # The summary at the end of a training is no step's.
+        if logs and "train_runtime" not in logs:
+            self._folder.add_metrics({"step": state.global_step, **logs, **self._illegal_texts.take()})
+
+
 def make_trainer(
     run: OpenRun, policies: Mapping[str, Policy], callbacks: Sequence[TrainerCallback] = ()
 ) -> GRPOTrainer:
@@ -151,8 +174,8 @@ def make_trainer(
             args=_arguments(config, folder, rewards),
             train_dataset=spec.train_dataset,
             reward_funcs=functions,
-            rollout_func=RunRollouts(rollouts, illegal_texts, config),
-            callbacks=[MetricsFile(folder, illegal_texts), *callbacks],
+            rollout_func=_RunRollouts(rollouts, illegal_texts, config),
+            callbacks=[_MetricsFile(folder, illegal_texts), *callbacks],
             peft_config=lora_config(config, "grpo"),
         )
     except (OSError, RuntimeError, ValueError) as error:

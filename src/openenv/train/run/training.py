@@ -20,7 +20,7 @@ from openenv.records.run_start import RunStart
 from openenv.records.scores import AFTER, WARMED_UP, Score
 from openenv.train.agents.policy import Policy, load_policies, make_policies
 from openenv.train.quiet import quiet_about_tied_weights, quiet_libraries
-from openenv.train.run.callbacks import LiveWarnings, ScheduledRate, StopAfterStep, TrainingProgress
+from openenv.train.run.callbacks import LiveWarnings, RunControl, TrainingProgress
 from openenv.train.run.components import check_component_names
 from openenv.train.run.diagnosis import TrainingWarning, diagnose
 from openenv.train.run.environments import OpenRun, environment_name, open_run
@@ -149,7 +149,7 @@ def _run(
                 progress = TrainingProgress(console, config.steps, config.rollouts, run.steps_done)
                 shown = [progress, LiveWarnings(console, config, folder), *callbacks]
                 # Made before the scores, so that settings that it refuses are refused at once.
-                trainer = make_trainer(run, policies, [*shown, StopAfterStep(interruption), ScheduledRate()])
+                trainer = make_trainer(run, policies, [*shown, RunControl(interruption)])
             if not warms_up:
                 score_before(run, policies)
             if config.grpo:
