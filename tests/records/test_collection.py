@@ -13,8 +13,7 @@ from openenv.core.exceptions import ConfigurationError
 from openenv.records.collection import Collection
 from openenv.train.dataset.collecting import CLOSING, line_of
 from openenv.train.episodes.episode import Episode
-from openenv.train.episodes.messages import Message
-from openenv.train.episodes.played_episode import PlayedEpisode
+from openenv.train.episodes.played_episode import Message, PlayedEpisode
 
 TOOLS = [{"type": "function", "function": {"name": "climb", "description": "", "parameters": {"type": "object"}}}]
 SETTINGS = {"environment": "stairs", "seed": 1}

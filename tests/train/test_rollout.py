@@ -18,7 +18,7 @@ from openenv.train.agents.policy import Policy
 from openenv.train.agents.policy_agent import PolicyAgent
 from openenv.train.agents.tiny import build_model, build_tokenizer
 from openenv.train.episodes.episode import Episode
-from openenv.train.episodes.moves import MoveResult
+from openenv.train.forms.moves import MoveResult
 from openenv.train.forms.text_form import TextForm
 from openenv.train.rollout.chat_renderer import ChatRenderer
 from openenv.train.rollout.plain_renderer import PlainRenderer

@@ -33,14 +33,14 @@ from openenv.auto.making import make
 from openenv.core.client.blocking import wait_for
 from openenv.core.rubrics.bounds import reaches
 from openenv.core.sync_client import SyncEnvClient
-from openenv.train.episodes.messages import Content as ShownContent
-from openenv.train.episodes.messages import Message
+from openenv.train.episodes.played_episode import Message
 from openenv.train.forms.openai_messages import to_openai
 from openenv.train.forms.tool_form import ToolForm
 from openenv.train.rollout.sessions import CAPACITY_WAIT_S
 from openenv.train.rollout.tool_play import ToolPlay
 from openenv.train.tasks.seeds import evaluation_seeds
 from openenv.train.tasks.task_choice import check_number, named_tasks
+from openenv.train.tools.contents import Content as ShownContent
 from openenv.train.tools.contents import observed_pixels
 from openenv.train.tools.environment_tools import EnvironmentTools
 

@@ -18,7 +18,7 @@ from openenv.records.scores import AFTER, BEFORE, RANDOM
 from openenv.train.agents.tool_policy import build_call_tokenizer, call_renderer
 from openenv.train.dataset.collecting import collect
 from openenv.train.episodes.episode import Episode, Turn
-from openenv.train.episodes.moves import MoveResult
+from openenv.train.forms.moves import MoveResult
 from openenv.train.forms.tool_form import ToolForm
 from openenv.train.rollout.sessions import Sessions
 from openenv.train.run.training import train

@@ -20,8 +20,8 @@ from openenv.records.run_folder import RunFolder
 from openenv.train.agents.player_agent import form_of
 from openenv.train.dataset.recorded import recorded_episodes
 from openenv.train.dataset.rollout_traces import RolloutTraces, RunRecorder
-from openenv.train.episodes.moves import Move
 from openenv.train.episodes.played_episode import PlayedEpisode
+from openenv.train.forms.moves import Move
 from openenv.train.rollout.play import Play
 from openenv.train.rollout.rollout_recorder import RolloutBatch
 from openenv.train.rollout.sessions import Sessions

@@ -6,9 +6,10 @@ from PIL import Image
 from openenv.adapters.text import ActionText
 from openenv.core.client_types import StepResult
 from openenv.train.episodes.episode import Turn
-from openenv.train.episodes.messages import Content, text_of
-from openenv.train.episodes.moves import Move, MoveResult
+from openenv.train.episodes.played_episode import text_of
+from openenv.train.forms.moves import Move, MoveResult
 from openenv.train.forms.text_form import TextForm, turn_messages
+from openenv.train.tools.contents import Content, blocks_of
 
 ACTIONS = ActionText({"properties": {"move": {"enum": ["left", "right"]}}, "required": ["move"]}, "left")
 FORM = TextForm(ACTIONS, "Answer left or right.", {"screen"})
@@ -23,7 +24,7 @@ def seen(text: str) -> Content:
 def test_results_are_shown_as_text_behind_their_pictures() -> None:
     assert FORM.shown(StepResult({"ball": 3, "done": False})) == "ball 3"
     assert FORM.shown(StepResult({"prompt": "Win."})) == "prompt Win."
-    picture, text = FORM.shown(StepResult({"text": "look", "screen": ROWS}))
+    picture, text = blocks_of(FORM.shown(StepResult({"text": "look", "screen": ROWS})))
     assert picture["image"].size == (64, 64)
     assert text == {"type": "text", "text": "look"}
     assert TextForm(ACTIONS).shown(StepResult({"text": "look", "screen": ROWS})) == "look"

@@ -6,7 +6,7 @@ import pytest
 
 from openenv.core.client_types import StepResult
 from openenv.core.env_server.mcp_types import Tool
-from openenv.train.episodes.moves import Move, MoveResult
+from openenv.train.forms.moves import Move, MoveResult
 from openenv.train.forms.tool_form import (
     EPISODE_FAILED,
     EPISODE_OVER,
@@ -15,6 +15,7 @@ from openenv.train.forms.tool_form import (
     call_text,
     tool_messages,
 )
+from openenv.train.tools.contents import blocks_of
 from openenv.train.tools.environment_tools import EnvironmentTools
 
 TOOLS = EnvironmentTools([Tool(name="guess", description="", input_schema={"type": "object", "properties": {}})], {})
@@ -33,7 +34,7 @@ def answer(*calls: dict[str, Any]) -> dict[str, Any]:
 def test_results_are_shown_as_a_tool_gives_them() -> None:
     assert FORM.shown(StepResult({"tool_name": "guess", "result": {"a": 1}, "error": None})) == '{"a":1}'
     assert FORM.shown(StepResult({"prompt": "Win."})) == "Win."
-    text, picture = FORM.shown(StepResult({"text": "look", "screen": [[[1, 2, 3]] * 64] * 64}))
+    text, picture = blocks_of(FORM.shown(StepResult({"text": "look", "screen": [[[1, 2, 3]] * 64] * 64})))
     assert (text, picture["type"]) == ({"type": "text", "text": "look"}, "image")
 
 

@@ -9,7 +9,7 @@ from tests.support.models.chat_models import CHATML, DEAF, ENDLESS, TERSE, THINK
 from openenv.adapters.text import ActionText
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.episodes.moves import Move, MoveResult
+from openenv.train.forms.moves import Move, MoveResult
 from openenv.train.forms.text_form import TextForm
 from openenv.train.rollout.chat_renderer import ChatRenderer
 from openenv.train.rollout.renderer import text_only

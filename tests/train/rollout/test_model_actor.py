@@ -16,7 +16,7 @@ from openenv.core.exceptions import (
     ServerExecutionError,
 )
 from openenv.train.episodes.episode import Episode
-from openenv.train.episodes.moves import Move, MoveResult
+from openenv.train.forms.moves import Move, MoveResult
 from openenv.train.generation.generator import Completion
 from openenv.train.rollout.loop import play_together
 from openenv.train.rollout.model_actor import ModelActor
@@ -90,7 +90,7 @@ class CountingRenderer:
 
     def reply(self, written: Sequence[int], results: Sequence[MoveResult]) -> list[int]:
         assert [result.move for result in results] == self.read(written), "a reply follows only where all was done"
-        return [300, *(400 + int(result.observation) for result in results)]
+        return [300, *(400 + int(str(result.observation)) for result in results)]
 
     def answer(self, action: str) -> list[int]:
         return [int(action), STOP]

@@ -12,7 +12,7 @@ from openenv.core.exceptions import (
     RequestRejectedError,
     ServerExecutionError,
 )
-from openenv.train.episodes.moves import Move
+from openenv.train.forms.moves import Move
 from openenv.train.rollout.play import Play
 
 STEP = Move("left", {"move": "left"})

@@ -14,7 +14,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from openenv.core.client_types import StepResult
 from openenv.core.env_server.mcp_types import Tool
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.episodes.moves import Move, MoveResult
+from openenv.train.forms.moves import Move, MoveResult
 from openenv.train.forms.tool_form import ToolForm
 from openenv.train.rollout.tool_renderer import ToolRenderer, reads_tool_calls
 from openenv.train.tools.environment_tools import EnvironmentTools

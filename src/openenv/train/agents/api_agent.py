@@ -18,11 +18,10 @@ from openenv.core.exceptions import ConfigurationError, OpenEnvError, ServerCapa
 from openenv.core.telemetry import ERROR, EXECUTE_TOOL, INVOKE_AGENT, TOOL, TOOL_CALL, TOOL_TYPE, genai_span
 from openenv.core.typed_client import TypedEnvClient
 from openenv.core.wire.redaction import remember_secret
-from openenv.train.agents.model_api import ModelApi, usage_of
-from openenv.train.episodes.messages import Message
-from openenv.train.episodes.moves import Move
-from openenv.train.episodes.played_episode import PlayedEpisode, Usage
+from openenv.train.agents.model_api import request_answer, usage_of
+from openenv.train.episodes.played_episode import Message, PlayedEpisode, Usage
 from openenv.train.forms.form import Form
+from openenv.train.forms.moves import Move
 from openenv.train.forms.openai_messages import from_openai
 from openenv.train.forms.text_form import TextForm
 from openenv.train.forms.tool_form import ToolForm
@@ -32,11 +31,15 @@ from openenv.train.tools.contents import observed_pixels
 from openenv.train.tools.environment_tools import EnvironmentTools
 
 if TYPE_CHECKING:
+    from openai.types.chat import ChatCompletion
+
     from openenv.core.env_client import EnvClient
     from openenv.core.sync_client import SyncEnvClient
     from openenv.train.agents.agent import EndedEpisode
     from openenv.train.rollout.sessions import Sessions
     from openenv.train.tasks.task_choice import NumberedTask
+
+    Request = Callable[[list[Message], list[dict[str, Any]]], Awaitable[ChatCompletion | None]]
 
 __all__ = ["ApiAgent"]
 
@@ -160,9 +163,9 @@ class ApiAgent:
         await client._started()
         form = await self._form(client, offered)
         async with AsyncOpenAI(**self._address) as api:
-            model = ModelApi(api, self.model, self._settings)
+            request = partial(request_answer, api, self.model, self._settings)
             workers = [
-                asyncio.create_task(self._work(number, client, model, form, todo, ended)) for number in range(count)
+                asyncio.create_task(self._work(number, client, request, form, todo, ended)) for number in range(count)
             ]
             try:
                 for _ in tasks:
@@ -179,7 +182,7 @@ class ApiAgent:
         self,
         number: int,
         client: "EnvClient[Any, Any, Any]",
-        model: ModelApi,
+        request: "Request",
         form: Form,
         todo: "Iterator[NumberedTask]",
         ended: "asyncio.Queue[EndedEpisode | BaseException]",
@@ -192,7 +195,7 @@ class ApiAgent:
                 return  # the first worker plays, and as many others as the server has sessions for
             try:
                 for index, task in todo:
-                    conversation = _Conversation(model, form, self.system_prompt)
+                    conversation = _Conversation(request, form, self.system_prompt)
                     play = Play(task, max_turns=self.max_turns, shown=form.shown)
                     played_session = _PatientSession(session, partial(conversation.call_of, play))
                     with genai_span(INVOKE_AGENT, self.model, self._about, task.get("episode_id")):
@@ -269,13 +272,13 @@ class _Conversation:
     """A model as an agent in one episode, which keeps the conversation.
 
     Args:
-        model: The model.
+        request: Requests an answer of the model.
         form: How results and actions look to it.
         system_prompt: The first message; ``None`` for none.
     """
 
-    def __init__(self, model: ModelApi, form: Form, system_prompt: str | None) -> None:
-        self._model = model
+    def __init__(self, request: "Request", form: Form, system_prompt: str | None) -> None:
+        self._request = request
         self._form = form
         self._system_prompt = system_prompt
         self._messages: list[Message] = []
@@ -289,7 +292,7 @@ class _Conversation:
 
     async def act(self, plays: Sequence[Play]) -> list[list[Move]]:
         """Request the model's answer; there is none where the conversation has grown too long for it."""
-        completion = await self._model.answer(self._messages, self._form.tools)
+        completion = await self._request(self._messages, self._form.tools)
         if completion is None:
             return [[]]
         self._usage += usage_of(completion)

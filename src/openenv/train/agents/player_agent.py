@@ -7,9 +7,9 @@ from typing import Any, cast
 from openenv.adapters.text import ActionText
 from openenv.train.agents.agent import BatchAgent
 from openenv.train.agents.players import Player, RandomPlayer, RandomToolPlayer
-from openenv.train.episodes.moves import Move
 from openenv.train.episodes.played_episode import PlayedEpisode
 from openenv.train.forms.form import Form
+from openenv.train.forms.moves import Move
 from openenv.train.forms.text_form import TextForm
 from openenv.train.forms.tool_form import ToolForm
 from openenv.train.rollout.loop import play_together

@@ -10,8 +10,8 @@ from openenv.core.exceptions import ConfigurationError
 from openenv.records.run_folder import RunFolder
 from openenv.train.agents.agent import BatchAgent
 from openenv.train.agents.policy import Policy, load_policies
-from openenv.train.episodes.moves import Move
 from openenv.train.episodes.played_episode import PlayedEpisode, Usage
+from openenv.train.forms.moves import Move
 from openenv.train.forms.text_form import turn_messages
 from openenv.train.generation.sampling import Sampling
 from openenv.train.generation.transformers_generator import TransformersGenerator

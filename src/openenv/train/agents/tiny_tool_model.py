@@ -21,8 +21,8 @@ from openenv.core.generic_client import GenericEnvClient
 from openenv.train.agents.players import Player, RandomToolPlayer
 from openenv.train.agents.tiny import build_model
 from openenv.train.agents.tiny_tools import build_tool_tokenizer
-from openenv.train.episodes.messages import Message
-from openenv.train.episodes.moves import Move, MoveResult
+from openenv.train.episodes.played_episode import Message
+from openenv.train.forms.moves import Move, MoveResult
 from openenv.train.forms.tool_form import call_message, tool_messages
 from openenv.train.tools.environment_tools import EnvironmentTools
 from openenv.train.trl.env_spec import EnvSpec

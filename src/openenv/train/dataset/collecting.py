@@ -22,8 +22,7 @@ from openenv.train.agents.opening import open_agent
 from openenv.train.dataset.play_progress import PlayProgress
 from openenv.train.dataset.play_traces import PlayTraces
 from openenv.train.episodes.episode import Episode
-from openenv.train.episodes.messages import Message, text_of
-from openenv.train.episodes.played_episode import PlayedEpisode
+from openenv.train.episodes.played_episode import Message, PlayedEpisode, text_of
 from openenv.train.rollout.sessions import Sessions
 from openenv.train.settings.play_settings import PlaySettings
 from openenv.train.tasks.task_choice import NumberedTask, training_tasks

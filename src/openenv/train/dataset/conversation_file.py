@@ -13,7 +13,7 @@ from openenv.traces.episodes import Conversation, Episode
 from openenv.traces.reading import TraceFile
 from openenv.traces.reading import open as open_traces
 from openenv.train.episodes.episode import Episode as PlayedRecord
-from openenv.train.episodes.messages import Message, text_of
+from openenv.train.episodes.played_episode import Message, text_of
 
 __all__ = ["ConversationFile", "stored_messages", "with_episode_id"]
 

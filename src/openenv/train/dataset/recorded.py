@@ -10,7 +10,7 @@ from openenv.traces.episodes import RESET, Entry, EpisodeRecord, Filter
 from openenv.traces.importing import records_in
 from openenv.traces.reading import TraceFile
 from openenv.train.episodes.episode import Episode
-from openenv.train.episodes.messages import text_of
+from openenv.train.episodes.played_episode import text_of
 from openenv.train.forms.form import Form
 
 __all__ = ["recorded_episodes"]

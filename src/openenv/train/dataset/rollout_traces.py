@@ -20,8 +20,8 @@ from openenv.traces.episodes import EVALUATION_ID, Conversation
 from openenv.traces.reading import open as open_traces
 from openenv.train.agents.agent import EndedEpisode
 from openenv.train.dataset.conversation_file import ConversationFile, stored_messages, with_episode_id
-from openenv.train.episodes.messages import Message
-from openenv.train.episodes.moves import MoveResult
+from openenv.train.episodes.played_episode import Message
+from openenv.train.forms.moves import MoveResult
 from openenv.train.forms.text_form import turn_messages
 from openenv.train.forms.tool_form import call_message, tool_messages
 from openenv.train.rollout.play import Play

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from openenv.train.episodes.episode import Episode
-from openenv.train.episodes.messages import Message
 
-__all__ = ["PlayedEpisode", "Usage"]
+__all__ = ["Message", "PlayedEpisode", "Usage", "text_of"]
+
+Message = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -53,3 +54,17 @@ class PlayedEpisode:
     messages: list[Message]
     tools: list[dict[str, Any]]
     usage: Usage | None = None
+
+
+def text_of(content: str | list[dict[str, Any]]) -> str:
+    """Return a message's content without its pictures.
+
+    Args:
+        content: A text, or blocks as chat templates take them.
+
+    Returns:
+        The text, or those of the blocks with a line for each.
+    """
+    if isinstance(content, str):
+        return content
+    return "\n".join(block["text"] for block in content if block["type"] == "text")

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from openenv.core.client_types import StepResult
-from openenv.train.episodes.messages import Content, Message
-from openenv.train.episodes.moves import Move, MoveResult
+from openenv.train.episodes.played_episode import Message
+from openenv.train.forms.moves import Move, MoveResult
+from openenv.train.tools.contents import Content
 
 __all__ = ["Form"]
 

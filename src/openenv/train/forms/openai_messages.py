@@ -7,7 +7,8 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from openenv.core.documents import read_arguments
-from openenv.train.episodes.messages import Content, Message, blocks_of, text_of
+from openenv.train.episodes.played_episode import Message, text_of
+from openenv.train.tools.contents import Content, blocks_of
 
 if TYPE_CHECKING:
     from openai.types.chat import ChatCompletionMessage

@@ -6,10 +6,10 @@ from typing import Any
 from openenv.adapters.text import ActionText, observation_text
 from openenv.core.client_types import StepResult
 from openenv.train.episodes.episode import Turn
-from openenv.train.episodes.messages import Content, Message, text_of
-from openenv.train.episodes.moves import Move, MoveResult
+from openenv.train.episodes.played_episode import Message, text_of
 from openenv.train.forms.form import Form
-from openenv.train.tools.contents import call_content
+from openenv.train.forms.moves import Move, MoveResult
+from openenv.train.tools.contents import Content, call_content
 
 __all__ = ["TextForm", "turn_messages"]
 
@@ -80,7 +80,7 @@ def _next_content(result: MoveResult) -> Content:
 
 
 def _with_text(content: Content, text: str) -> Content:
-    """Return the pictures of content, and a text in place of its own behind them."""
+    """Return content with another text, behind its pictures."""
     if isinstance(content, str):
         return text
     return [*(block for block in content if block["type"] != "text"), {"type": "text", "text": text}]

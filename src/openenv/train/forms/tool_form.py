@@ -7,10 +7,10 @@ from typing import Any
 from openenv.core.client.tools import EPISODE_OVER
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import InvalidRequestError
-from openenv.train.episodes.messages import Content, Message, joined
-from openenv.train.episodes.moves import Move, MoveResult
+from openenv.train.episodes.played_episode import Message
 from openenv.train.forms.form import Form
-from openenv.train.tools.contents import call_content, refusal_text
+from openenv.train.forms.moves import Move, MoveResult
+from openenv.train.tools.contents import Content, call_content, joined, refusal_text
 from openenv.train.tools.environment_tools import EnvironmentTools
 
 __all__ = ["EPISODE_FAILED", "EPISODE_OVER", "ToolForm", "call_message", "call_text", "tool_messages"]

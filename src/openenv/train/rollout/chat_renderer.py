@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.episodes.messages import Message
-from openenv.train.episodes.moves import Move, MoveResult
+from openenv.train.episodes.played_episode import Message
+from openenv.train.forms.moves import Move, MoveResult
 from openenv.train.forms.text_form import TextForm
 from openenv.train.rollout.renderer import CACHE_SIZE, MessagesOf, stop_ids_of, text_only, user_message
 
@@ -74,7 +74,8 @@ class ChatRenderer:
 
     def opening(self, prompt: Any, observation: str) -> list[int]:
         """Return the tokens of the dataset's prompt, the instructions and the first observation."""
-        return self._encoded(self._rendered(self._messages_of(prompt, self._form.opening(observation))))
+        content = text_only(self._form.opening(observation))
+        return self._encoded(self._rendered(self._messages_of(prompt, content)))
 
     def read(self, written: Sequence[int]) -> list[Move]:
         """Return the one move of an answer, without reasoning and special tokens."""

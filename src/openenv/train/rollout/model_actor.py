@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.episodes.messages import text_of
-from openenv.train.episodes.moves import Move
+from openenv.train.episodes.played_episode import text_of
+from openenv.train.forms.moves import Move
 from openenv.train.generation.generator import Completion, Generator
 from openenv.train.rollout.play import Limits, Play
 from openenv.train.rollout.renderer import Renderer

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from openenv.adapters.text import ActionText, observation_text
 from openenv.core.client_types import StepResult
-from openenv.train.episodes.messages import text_of
-from openenv.train.episodes.moves import Move, MoveResult
+from openenv.train.episodes.played_episode import text_of
+from openenv.train.forms.moves import Move, MoveResult
 from openenv.train.forms.text_form import TextForm
 from openenv.train.rollout.renderer import CACHE_SIZE
 

@@ -14,9 +14,9 @@ from typing import Any, Literal
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import InvalidRequestError, OpenEnvError, RequestRejectedError
 from openenv.train.episodes.episode import Episode
-from openenv.train.episodes.messages import Content, text_of
-from openenv.train.episodes.moves import Move, MoveResult
-from openenv.train.tools.contents import call_problem, refusal_text
+from openenv.train.episodes.played_episode import text_of
+from openenv.train.forms.moves import Move, MoveResult
+from openenv.train.tools.contents import Content, call_problem, refusal_text
 
 __all__ = ["Limits", "Play", "Shown"]
 

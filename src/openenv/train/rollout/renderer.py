@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.episodes.messages import Content, Message
-from openenv.train.episodes.moves import Move, MoveResult
+from openenv.train.episodes.played_episode import Message
+from openenv.train.forms.moves import Move, MoveResult
+from openenv.train.tools.contents import Content
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -19,7 +20,7 @@ __all__ = ["MessagesOf", "Renderer", "stop_ids_of", "text_only", "user_message"]
 
 CACHE_SIZE = 10_000
 
-MessagesOf = Callable[[Any, Content], list[Message]]
+MessagesOf = Callable[[Any, str], list[Message]]
 """Makes the conversation up to the first answer, of the dataset's prompt and what the user says first."""
 
 
@@ -67,7 +68,7 @@ class Renderer(Protocol):
         ...
 
 
-def user_message(prompt: Any, content: Content) -> list[Message]:
+def user_message(prompt: Any, content: str) -> list[Message]:
     """Make a conversation of one message of the user, for episodes without a dataset's prompt."""
     return [{"role": "user", "content": content}]
 

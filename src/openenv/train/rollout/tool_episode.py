@@ -7,9 +7,9 @@ from typing import Any, Self
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import OpenEnvError
 from openenv.core.wire.results import component_totals
-from openenv.train.episodes.messages import Content
-from openenv.train.episodes.moves import MoveResult
+from openenv.train.forms.moves import MoveResult
 from openenv.train.rollout.tool_play import ToolPlay
+from openenv.train.tools.contents import Content
 
 __all__ = ["EpisodeStep", "ToolEpisode"]
 

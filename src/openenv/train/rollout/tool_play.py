@@ -6,10 +6,10 @@ from typing import Any
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import OpenEnvError
 from openenv.core.sync_client import SyncEnvClient
-from openenv.train.episodes.messages import Content
-from openenv.train.episodes.moves import Move
+from openenv.train.forms.moves import Move
 from openenv.train.forms.tool_form import EPISODE_FAILED, EPISODE_OVER, ToolForm, call_text
 from openenv.train.rollout.play import Play
+from openenv.train.tools.contents import Content
 
 __all__ = ["ToolPlay"]
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from openenv.core.client_types import StepResult
 from openenv.core.documents import read_arguments
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.episodes.messages import Message
-from openenv.train.episodes.moves import Move, MoveResult
+from openenv.train.episodes.played_episode import Message
+from openenv.train.forms.moves import Move, MoveResult
 from openenv.train.forms.tool_form import ToolForm, call_message
 from openenv.train.rollout.renderer import MessagesOf, text_only
 
@@ -94,7 +94,7 @@ class ToolRenderer:
 
     def opening(self, prompt: Any, observation: str) -> list[int]:
         """Return the tokens of the tools, the dataset's prompt and the first observation."""
-        messages = self._messages_of(prompt, self._form.opening(observation))
+        messages = self._messages_of(prompt, text_only(self._form.opening(observation)))
         return self._encoded(self._rendered(messages, answer_follows=True))
 
     def read(self, written: Sequence[int]) -> list[Move]:

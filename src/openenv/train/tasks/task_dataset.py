@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from openenv.core.client.tools import TRAINER_COLUMNS
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.episodes.messages import Content, joined
+from openenv.train.tools.contents import Content, joined
 
 if TYPE_CHECKING:
     from datasets import Dataset  # type: ignore[import-untyped]

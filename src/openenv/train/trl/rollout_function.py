@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from openenv.adapters.text import ActionText
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.episodes.messages import text_of
+from openenv.train.episodes.played_episode import text_of
 from openenv.train.forms.text_form import TextForm
 from openenv.train.forms.tool_form import ToolForm
 from openenv.train.rollout.chat_renderer import ChatRenderer

@@ -19,7 +19,6 @@ from openenv.core.env_server.execution.introspection import EnvironmentFactory
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.reset_check import check_reset_parameters, without_unknown
 from openenv.core.sync_client import SyncEnvClient
-from openenv.train.episodes.messages import Content, joined
 from openenv.train.rollout.sessions import CAPACITY_WAIT_S, Sessions
 from openenv.train.tasks.task_dataset import (
     Prompt,
@@ -30,7 +29,7 @@ from openenv.train.tasks.task_dataset import (
     task_number,
 )
 from openenv.train.tasks.task_rows import task_rows
-from openenv.train.tools.contents import call_content
+from openenv.train.tools.contents import Content, call_content, joined
 from openenv.train.tools.environment_tools import EnvironmentTools
 
 if TYPE_CHECKING:

@@ -17,10 +17,11 @@ from openenv.core.exceptions import (
     OpenEnvError,
     ServerCapacityError,
 )
-from openenv.train.episodes.messages import Content, text_of
+from openenv.train.episodes.played_episode import text_of
 from openenv.train.forms.tool_form import EPISODE_FAILED, EPISODE_OVER, ToolForm
 from openenv.train.rollout.tool_episode import EpisodeStep, ToolEpisode
 from openenv.train.rollout.tool_play import ToolPlay
+from openenv.train.tools.contents import Content
 from openenv.train.tools.environment_tools import EnvironmentTools
 from openenv.train.trl.task_set import TaskSet
 

@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from openenv.core.client_types import StepResult
-from openenv.train.episodes.messages import Content
+from openenv.train.tools.contents import Content
 
 __all__ = ["Move", "MoveResult"]
 
