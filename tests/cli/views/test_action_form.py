@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 from rich.console import Console
 
-from openenv.cli.views.action_form import ActionForm, QuitGameError
+from openenv.cli.views.action_form import InputForm, QuitGameError
 from openenv.core.env_server.types import Action
 
 
@@ -40,7 +40,7 @@ class Typing:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, action: type[BaseModel], *typed: str) -> None:
         monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{line}\n" for line in typed)))
         self._screen = io.StringIO()
-        self.form = ActionForm(action.model_json_schema(), Console(file=self._screen, width=200))
+        self.form = InputForm(action.model_json_schema(), Console(file=self._screen, width=200))
 
     @property
     def seen(self) -> str:

@@ -27,7 +27,7 @@ from openenv.cli.options import PlayedEnvironment, ResetParameters, TrustRemoteC
 from openenv.cli.targets import read_target
 from openenv.cli.trace_filters import traces_at
 from openenv.cli.views.action_choice import LIST_TOOLS, Kind, action_kinds, form_of, refuses_listing, tool_kinds
-from openenv.cli.views.action_form import ActionForm, QuitGameError
+from openenv.cli.views.action_form import InputForm, QuitGameError
 from openenv.cli.views.observation import observation_line, observation_view, unsaid_fields, unsaid_lines
 from openenv.cli.views.picture import PictureFields, Pictures
 from openenv.core.addresses import url_with_path
@@ -129,7 +129,7 @@ class Game:
         self._action_schema = schemas["action"]
         self._may_list = refuses_listing(schemas["action"])
         self._offered: list[Kind] = []
-        self._form: ActionForm
+        self._form: InputForm
         self._observation_schema = schemas["observation"]
         self._console = console
         self._pictures = Pictures(client)

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from openenv.cli.views.action_form import ActionForm
+from openenv.cli.views.action_form import InputForm
 from openenv.core.env_server.toolbox.action_tools import tool_names
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.schema.reader import calls_tool, constants, members
@@ -66,7 +66,7 @@ def refuses_listing(schema: Mapping[str, Any]) -> bool:
     return all(_refuses(kind.schema, kind.constants) for kind in action_kinds(schema))
 
 
-def form_of(kinds: Sequence[Kind], console: Console) -> ActionForm:
+def form_of(kinds: Sequence[Kind], console: Console) -> InputForm:
     """Make the form of what can be done.
 
     Args:
@@ -79,11 +79,11 @@ def form_of(kinds: Sequence[Kind], console: Console) -> ActionForm:
     if not kinds:
         raise ConfigurationError("The environment offers no tools, so there is nothing to play.")
     if len(kinds) == 1:
-        return ToolForm(kinds[0], console) if kinds[0].is_tool else ActionForm(kinds[0].schema, console)
+        return ToolInputForm(kinds[0], console) if kinds[0].is_tool else InputForm(kinds[0].schema, console)
     return ChoiceForm(kinds, console)
 
 
-class ToolForm(ActionForm):
+class ToolInputForm(InputForm):
     """Asks for the fields of the only tool, which need not be named.
 
     Args:
@@ -112,7 +112,7 @@ class ToolForm(ActionForm):
         super()._explain()
 
 
-class ChoiceForm(ActionForm):
+class ChoiceForm(InputForm):
     """Asks for the name of a kind, and for its fields where the value did not stand behind the name.
 
     Args:
@@ -172,8 +172,8 @@ def _explained(kind: Kind) -> str:
     return f"[bold]{escape(kind.name)}[/]  {escape(lines[0])}"
 
 
-def _fields_form(kind: Kind, console: Console) -> ActionForm:
-    return ActionForm(kind.schema, console, left_out=() if kind.is_tool else ("metadata", *kind.constants))
+def _fields_form(kind: Kind, console: Console) -> InputForm:
+    return InputForm(kind.schema, console, left_out=() if kind.is_tool else ("metadata", *kind.constants))
 
 
 def _kind(name: str, schema: Mapping[str, Any]) -> Kind:

@@ -19,8 +19,8 @@ class QuitGameError(Exception):
     """The person wants to stop, or the input has ended."""
 
 
-class ActionForm:
-    """The form of one kind of action.
+class InputForm:
+    """The input form of one kind of action, on a terminal.
 
     Args:
         schema: The action's JSON Schema.
