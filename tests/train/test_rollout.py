@@ -16,9 +16,10 @@ from openenv.core.exceptions import ConfigurationError, OpenEnvError, ServerExec
 from openenv.train.agents.policy import Policy
 from openenv.train.agents.tiny import build_model, build_tokenizer
 from openenv.train.episodes.episode import Episode
+from openenv.train.forms.moves import MoveResult
+from openenv.train.forms.text_form import TextForm
 from openenv.train.rollout.chat_renderer import ChatRenderer
 from openenv.train.rollout.plain_renderer import PlainRenderer
-from openenv.train.rollout.play import MoveResult
 from openenv.train.rollout.renderer import Renderer
 from openenv.train.settings.config import TrainConfig
 from openenv.train.spec.sessions import Sessions
@@ -98,7 +99,7 @@ def chat_setting(sessions: Sessions, folder: Path, template: str = CHATML) -> Se
     tokenizer = AutoTokenizer.from_pretrained(source)
     model = AutoModelForCausalLM.from_pretrained(source)
     actions = ActionText(sessions.action, "up")
-    return Setting(model, ChatRenderer(tokenizer, model, actions, actions.instructions(), 6), actions)
+    return Setting(model, ChatRenderer(tokenizer, model, TextForm(actions, actions.instructions()), 6), actions)
 
 
 @pytest.fixture(params=["tiny", "chat", "thinking chat"])

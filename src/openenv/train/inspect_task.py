@@ -33,13 +33,15 @@ from openenv.auto.making import make
 from openenv.core.client.blocking import wait_for
 from openenv.core.rubrics.bounds import reaches
 from openenv.core.sync_client import SyncEnvClient
-from openenv.train.agents.api_agent import to_openai
+from openenv.train.episodes.played_episode import Message
+from openenv.train.forms.openai_messages import to_openai
+from openenv.train.forms.tool_form import ToolForm
 from openenv.train.rollout.tool_play import ToolPlay
 from openenv.train.spec.sessions import CAPACITY_WAIT_S
 from openenv.train.tasks.seeds import evaluation_seeds
 from openenv.train.tasks.task_choice import check_number, named_tasks
 from openenv.train.tools.contents import Content as ShownContent
-from openenv.train.tools.contents import call_content, observed_pixels
+from openenv.train.tools.contents import observed_pixels
 from openenv.train.tools.environment_tools import EnvironmentTools
 
 __all__ = ["play"]
@@ -97,18 +99,13 @@ if not registry_info(play).name.startswith("openenv/"):
 
 
 class _Arena:
-    """One server of an environment for all samples, started when it is needed and ended with the process.
-
-    Attributes:
-        pixels: The fields of observations that are declared as the pixels of a picture; known with the tools.
-    """
+    """One server of an environment for all samples, started when it is needed and ended with the process."""
 
     def __init__(self, environment: str, sessions: int) -> None:
         self._environment = environment
         self._sessions = sessions
         self._client: Client | None = None
-        self._tools: EnvironmentTools | None = None
-        self.pixels: frozenset[str] = frozenset()
+        self._form: ToolForm | None = None
         self._lock = Lock()
 
     def client(self) -> Client:
@@ -119,17 +116,17 @@ class _Arena:
             atexit.register(self._client.close)
         return self._client
 
-    async def tools(self) -> EnvironmentTools:
-        """Return the environment's tools; the server starts if it has not."""
+    async def form(self) -> ToolForm:
+        """Return how calls of the environment's tools look; the server starts if it has not."""
         async with self._lock:
-            if self._tools is None:
-                self._tools = await run_sync(self._ask)
-        return self._tools
+            if self._form is None:
+                self._form = await run_sync(self._read_form)
+        return self._form
 
-    def _ask(self) -> EnvironmentTools:
+    def _read_form(self) -> ToolForm:
         client = self.client()
-        self.pixels = wait_for(observed_pixels, client.async_client)
-        return EnvironmentTools.of(client)
+        pixels = wait_for(observed_pixels, client.async_client)
+        return ToolForm(EnvironmentTools.of(client), pixels)
 
 
 @solver
@@ -145,12 +142,11 @@ class _Play:
         self._system_prompt = system_prompt
 
     async def __call__(self, state: TaskState, generate: Generate) -> TaskState:
-        tools = await self._arena.tools()
+        form = await self._arena.form()
         session = await run_sync(self._arena.client().new_session)
         try:
-            pixels = self._arena.pixels
-            play = ToolPlay(state.metadata["task"], session, tools, max_turns=self._max_turns, pixels=pixels)
-            await self._play(play, state, [_tool_info(schema) for schema in tools.schemas()])
+            play = ToolPlay(state.metadata["task"], session, form, max_turns=self._max_turns)
+            await self._play(play, state, form)
         finally:
             await run_sync(session.close)
         episode = play.episode
@@ -164,11 +160,10 @@ class _Play:
         }
         return state
 
-    async def _play(self, play: ToolPlay, state: TaskState, tools: list[ToolInfo]) -> None:
-        opening = _content(call_content(await run_sync(play.reset), self._arena.pixels))
-        system = [] if self._system_prompt is None else [ChatMessageSystem(content=self._system_prompt)]
-        messages: list[ChatMessage] = [*system, ChatMessageUser(content=opening)]
-        state.messages = messages
+    async def _play(self, play: ToolPlay, state: TaskState, form: ToolForm) -> None:
+        await run_sync(play.reset)
+        tools = [_tool_info(schema) for schema in form.tools]
+        state.messages = list(map(_chat_message, form.opening_messages(play.observation, self._system_prompt)))
         while not play.is_over:
             state.output = await get_model().generate(state.messages, tools=tools)
             state.messages.append(state.output.message)
@@ -223,6 +218,11 @@ def _plain_types(schema: Any) -> Any:
         del written["type"]
         written["anyOf"] = [{"type": kind} for kind in kinds]
     return written
+
+
+def _chat_message(message: Message) -> ChatMessage:
+    kind = ChatMessageSystem if message["role"] == "system" else ChatMessageUser
+    return kind(content=_content(message["content"]))
 
 
 def _content(shown: ShownContent) -> str | list[Content]:

@@ -3,12 +3,11 @@
 import json
 import threading
 from collections.abc import Iterator
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import openai
 import pytest
-from PIL import Image
 from tests.support.environments.training import CRASHING_SEEDS, FAILING_RESET_SEEDS, Climb, Stairs, StairsEnvironment
 from tests.support.models.model_server import Message, ModelServer
 from tests.support.models.served_model import ServedModel
@@ -22,9 +21,10 @@ from openenv.core.env_server.types import Action, Observation, State
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, ServerExecutionError
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.sync_client import SyncEnvClient
-from openenv.train.agents.api_agent import ApiAgent, PlayedEpisode, to_openai
+from openenv.train.agents.api_agent import ApiAgent
 from openenv.train.agents.tiny import build_model
 from openenv.train.agents.tiny_tools import build_tool_tokenizer
+from openenv.train.episodes.played_episode import PlayedEpisode
 from openenv.train.tools.environment_tools import EnvironmentTools
 
 Client = SyncEnvClient[Any, Any, Any]
@@ -336,25 +336,3 @@ def test_pictures_are_passed_on(actions: Literal["tools", "text"]) -> None:
     assert [turn.observation.partition("\n")[0] for turn in played.episode.turns] == ["side ahead", "side left"]
     assert "screenshot" not in texts
     assert "cells [[[8, 5, 2]" in texts
-
-
-class TestToOpenai:
-    PICTURE: ClassVar = {"type": "image", "image": Image.new("RGB", (2, 2), "red")}
-    TEXT: ClassVar = {"type": "text", "text": "look"}
-
-    def test_pictures_become_addresses(self) -> None:
-        (message,) = to_openai([{"role": "user", "content": [self.PICTURE, self.TEXT]}])
-        picture, text = message["content"]
-        assert picture["type"] == "image_url"
-        assert picture["image_url"]["url"].startswith("data:image/png;base64,iVBORw0KGgo")
-        assert text == self.TEXT
-
-    def test_pictures_of_tools_follow_all_their_answers(self) -> None:
-        answers = [
-            {"role": "tool", "tool_call_id": str(number), "content": [self.TEXT, self.PICTURE]} for number in range(2)
-        ]
-        written = to_openai([*answers, {"role": "assistant", "content": "I see"}])
-        assert [message["role"] for message in written] == ["tool", "tool", "user", "assistant"]
-        assert [message["content"] for message in written[:2]] == ["look", "look"]
-        assert [block["type"] for block in written[2]["content"]] == ["image_url", "image_url"]
-        assert to_openai(answers)[-1]["role"] == "user"

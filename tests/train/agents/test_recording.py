@@ -15,8 +15,10 @@ from openenv.core.env_server.tools import tool
 from openenv.core.env_server.types import Observation, State
 from openenv.core.exceptions import ServerError
 from openenv.train.agents.players import RandomToolPlayer
-from openenv.train.agents.recording import TextForm, ToolForm, record_episodes
+from openenv.train.agents.recording import record_episodes
 from openenv.train.episodes.episode import Episode
+from openenv.train.forms.text_form import TextForm
+from openenv.train.forms.tool_form import ToolForm
 from openenv.train.spec.sessions import Sessions
 
 

@@ -18,7 +18,8 @@ from openenv.records.scores import AFTER, BEFORE, RANDOM
 from openenv.train.agents.tool_policy import build_call_tokenizer, call_renderer
 from openenv.train.dataset.collecting import collect
 from openenv.train.episodes.episode import Episode, Turn
-from openenv.train.rollout.play import MoveResult
+from openenv.train.forms.moves import MoveResult
+from openenv.train.forms.tool_form import ToolForm
 from openenv.train.run.training import train
 from openenv.train.settings.config import TrainConfig
 from openenv.train.settings.play_settings import PlaySettings
@@ -74,8 +75,8 @@ def test_a_call_is_written_and_read_in_the_model_s_template(buttons: RunningServ
     tokenizer = chat_tokenizer(QWEN3)
     with Sessions.open(buttons.url, 1, with_tools=None) as sessions:
         assert sessions.tools is not None
-        settings: dict[str, Any] = {"instructions": "Act.", "max_action_tokens": 99, "thinking": thinking}
-        renderer = call_renderer(tokenizer, chat_model(tokenizer), sessions.tools, **settings)
+        form = ToolForm(sessions.tools, instructions="Act.")
+        renderer = call_renderer(tokenizer, chat_model(tokenizer), form, max_action_tokens=99, thinking=thinking)
         written = renderer.answer('press {"button": "red"}')
         (move,) = renderer.read(written)
         assert (move.tool, move.arguments) == ("press", {"button": "red"})

@@ -13,9 +13,11 @@ from openenv import find_environment, make, traces
 from openenv.adapters.text import ActionText
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.agents.policy import make_policy
-from openenv.train.agents.recording import TextForm, ToolForm, play_tasks
+from openenv.train.agents.recording import play_tasks
 from openenv.train.dataset.recorded import recorded_episodes
 from openenv.train.episodes.episode import Episode
+from openenv.train.forms.text_form import TextForm
+from openenv.train.forms.tool_form import ToolForm
 from openenv.train.run.warm_up import find_examples
 from openenv.train.settings.config import TrainConfig
 from openenv.train.spec.sessions import Sessions

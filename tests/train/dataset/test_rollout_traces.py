@@ -20,7 +20,8 @@ from openenv.records.run_folder import RunFolder
 from openenv.train.agents.recording import form_of
 from openenv.train.dataset.recorded import recorded_episodes
 from openenv.train.dataset.rollout_traces import RolloutTraces
-from openenv.train.rollout.play import Move, Play
+from openenv.train.forms.moves import Move
+from openenv.train.rollout.play import Play
 from openenv.train.run.training import resume, train
 from openenv.train.settings.config import TrainConfig
 from openenv.train.spec.rollout_recorder import RolloutBatch

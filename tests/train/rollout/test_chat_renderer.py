@@ -1,5 +1,6 @@
 """Actions as text, in the chat templates of real models."""
 
+from collections.abc import Collection
 from typing import Any
 
 import pytest
@@ -8,9 +9,10 @@ from tests.support.models.chat_models import CHATML, DEAF, ENDLESS, TERSE, THINK
 from openenv.adapters.text import ActionText
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import ConfigurationError
+from openenv.train.forms.moves import Move, MoveResult
+from openenv.train.forms.text_form import TextForm
 from openenv.train.rollout.chat_renderer import ChatRenderer
-from openenv.train.rollout.play import Move, MoveResult
-from openenv.train.rollout.renderer import text_of
+from openenv.train.rollout.renderer import text_only
 
 ACTIONS = ActionText({"properties": {"move": {"enum": ["left", "right"]}}, "required": ["move"]}, "left")
 PICTURE = (
@@ -19,10 +21,13 @@ PICTURE = (
 )
 
 
-def chat(template: str | None, *, thinking: bool = False, **settings: Any) -> ChatRenderer:
+def chat(
+    template: str | None, *, thinking: bool = False, pixels: Collection[str] = (), **settings: Any
+) -> ChatRenderer:
     tokenizer = chat_tokenizer(template)
     model = chat_model(tokenizer)
-    return ChatRenderer(tokenizer, model, ACTIONS, "Answer left or right.", 16, thinking=thinking, **settings)
+    form = TextForm(ACTIONS, "Answer left or right.", pixels)
+    return ChatRenderer(tokenizer, model, form, 16, thinking=thinking, **settings)
 
 
 def decoded(ids: list[int]) -> str:
@@ -58,14 +63,14 @@ def test_the_opening_is_the_prompt_the_instructions_and_the_observation() -> Non
 def test_pictures_are_refused() -> None:
     result = StepResult({"text": "look", "screenshot": PICTURE})
     with pytest.raises(ConfigurationError, match="Train with environment_factory"):
-        text_of(result)
+        text_only([{"type": "text", "text": "look"}])
     with pytest.raises(ConfigurationError, match="Train with environment_factory"):
         chat(CHATML).shown(result)
     rows = StepResult({"text": "look", "screen": [[[1, 2, 3]] * 64] * 64})
     with pytest.raises(ConfigurationError, match="Train with environment_factory"):
         chat(CHATML, pixels={"screen"}).shown(rows)
     assert chat(CHATML).shown(rows) == "look"
-    assert text_of(StepResult({"text": "look"})) == chat(CHATML).shown(StepResult({"text": "look"})) == "look"
+    assert text_only("look") == chat(CHATML).shown(StepResult({"text": "look"})) == "look"
 
 
 def test_an_episode_opens_with_the_instructions_and_the_observation() -> None:

@@ -8,8 +8,9 @@ import pytest
 
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import ConfigurationError, OpenEnvError, ServerExecutionError
+from openenv.train.forms.moves import Move
 from openenv.train.rollout.loop import play_episodes, play_together
-from openenv.train.rollout.play import Move, Play
+from openenv.train.rollout.play import Play
 
 FAILED = ServerExecutionError("closed", code="EXECUTION_ERROR")
 

@@ -16,10 +16,11 @@ from openenv.core.exceptions import (
     ServerExecutionError,
 )
 from openenv.train.episodes.episode import Episode
+from openenv.train.forms.moves import Move, MoveResult
 from openenv.train.generation.generator import Completion
 from openenv.train.rollout.loop import play_together
 from openenv.train.rollout.model_agent import ModelAgent
-from openenv.train.rollout.play import Limits, Move, MoveResult, Play
+from openenv.train.rollout.play import Limits, Play
 
 STOP = 9
 PAD = 0
@@ -89,7 +90,7 @@ class CountingRenderer:
 
     def reply(self, written: Sequence[int], results: Sequence[MoveResult]) -> list[int]:
         assert [result.move for result in results] == self.read(written), "a reply follows only where all was done"
-        return [300, *(400 + int(result.observation) for result in results)]
+        return [300, *(400 + int(str(result.observation)) for result in results)]
 
     def answer(self, action: str) -> list[int]:
         return [int(action), STOP]
@@ -227,7 +228,7 @@ def test_an_answer_without_actions_ends_the_episode() -> None:
 def test_a_refusal_is_a_problem_and_the_episode_goes_on() -> None:
     episodes, results, _ = play([[[7, STOP], [8, STOP], [1, STOP]]], [1], Limits(9, 99))
     assert [result.problem for result in results[0]] == ["7 is refused", "8 is none", None]
-    assert [result.text for result in results[0]] == ["7 is refused", "8 is none", "1"]
+    assert [result.content for result in results[0]] == ["7 is refused", "8 is none", "1"]
     assert [turn.problem for turn in episodes[0].turns] == ["7 is refused", "8 is none", None]
     assert episodes[0].illegal_actions == 2
 

@@ -6,8 +6,8 @@ from openenv.adapters.text import ActionText
 from openenv.core.client_types import StepResult
 from openenv.core.env_server.types import Action
 from openenv.train.agents.tiny import build_tokenizer
+from openenv.train.forms.moves import Move, MoveResult
 from openenv.train.rollout.plain_renderer import PlainRenderer
-from openenv.train.rollout.play import Move, MoveResult
 
 
 class Turn(Action):

@@ -5,20 +5,17 @@ from typing import Any
 
 import pytest
 
-from openenv.adapters.text import ActionText
 from openenv.core.client_types import StepResult
-from openenv.core.env_server.mcp_types import Tool
 from openenv.core.exceptions import (
     InvalidRequestError,
     OpenEnvError,
     RequestRejectedError,
     ServerExecutionError,
 )
-from openenv.train.rollout.play import Move, Play, call_text, text_move, tool_move
-from openenv.train.tools.environment_tools import EnvironmentTools
+from openenv.train.forms.moves import Move
+from openenv.train.rollout.play import Play
 
 STEP = Move("left", {"move": "left"})
-TOOLS = EnvironmentTools([Tool(name="guess", description="", input_schema={"type": "object", "properties": {}})], {})
 
 
 def begun(**settings: Any) -> Play:
@@ -72,7 +69,7 @@ def test_a_reset_that_failed_is_the_episode_s_error() -> None:
 def test_a_refused_action_is_a_turn_and_the_episode_goes_on(refusal: OpenEnvError) -> None:
     play = done(begun(), refusal)
     assert (play.is_over, play.episode.error, play.episode.illegal_actions) == (False, None, 1)
-    assert [(result.problem, result.text, result.observation) for result in play.results] == [
+    assert [(result.problem, result.content, result.observation) for result in play.results] == [
         ("the wall", "the wall", "start")
     ]
 
@@ -121,20 +118,3 @@ def test_an_agent_that_makes_no_move_ends_the_episode() -> None:
 def test_what_the_reset_is_sent_may_be_less_than_the_task() -> None:
     play = Play({"seed": 1, "note": "x"}, parameters={"seed": 1})
     assert (play.parameters, play.episode.parameters) == ({"seed": 1}, {"seed": 1, "note": "x"})
-
-
-def test_texts_and_calls_become_moves() -> None:
-    actions = ActionText({"properties": {"move": {"enum": ["left", "right"]}}, "required": ["move"]}, "left")
-    assert text_move(actions, "right") == Move("right", {"move": "right"})
-    assert text_move(actions, "up").problem == "expected one of left, right; got 'up'"
-    call = tool_move(TOOLS, "guess", {"word": "mouse"})
-    assert (call.text, call.tool, call.arguments, call.problem) == (
-        'guess {"word": "mouse"}',
-        "guess",
-        {"word": "mouse"},
-        None,
-    )
-    unknown = tool_move(TOOLS, "shout", '{"word": ')
-    assert (unknown.text, unknown.action, unknown.arguments) == ('shout {"word": ', None, {})
-    assert unknown.problem == "There is no tool 'shout'; the tools are guess."
-    assert call_text("guess", {"word": "é"}) == 'guess {"word": "é"}'

@@ -10,7 +10,8 @@ from tests.support.servers import RunningServer
 from openenv.core.exceptions import ServerExecutionError
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.sync_client import SyncEnvClient
-from openenv.train.rollout.tool_play import EPISODE_FAILED, EPISODE_OVER, ToolPlay
+from openenv.train.forms.tool_form import EPISODE_FAILED, EPISODE_OVER, ToolForm
+from openenv.train.rollout.tool_play import ToolPlay
 from openenv.train.tools.environment_tools import EnvironmentTools
 
 Client = SyncEnvClient[Any, Any, Any]
@@ -24,12 +25,12 @@ def client(stairs_server: RunningServer) -> Iterator[Client]:
 
 
 @pytest.fixture(scope="module")
-def tools(client: Client) -> EnvironmentTools:
-    return EnvironmentTools.of(client)
+def form(client: Client) -> ToolForm:
+    return ToolForm(EnvironmentTools.of(client))
 
 
-def test_calls_are_done_until_the_episode_is_over(client: Client, tools: EnvironmentTools) -> None:
-    play = ToolPlay({"seed": 1}, client, tools)  # two steps high
+def test_calls_are_done_until_the_episode_is_over(client: Client, form: ToolForm) -> None:
+    play = ToolPlay({"seed": 1}, client, form)  # two steps high
     assert not play.reset().done
     assert "of 2" in str(play.call("climb", UP))
     play.call("climb", UP)
@@ -40,8 +41,8 @@ def test_calls_are_done_until_the_episode_is_over(client: Client, tools: Environ
     assert len(play.episode.turns) == 2
 
 
-def test_a_call_that_is_none_is_answered_with_the_reason(client: Client, tools: EnvironmentTools) -> None:
-    play = ToolPlay({"seed": 0}, client, tools, max_turns=3)
+def test_a_call_that_is_none_is_answered_with_the_reason(client: Client, form: ToolForm) -> None:
+    play = ToolPlay({"seed": 0}, client, form, max_turns=3)
     play.reset()
     assert play.call("fly", {}) == "There is no tool 'fly'; the tools are climb."
     assert play.call("climb", {"move": "fall asleep"}) == "No sleeping on the stairs."
@@ -51,8 +52,8 @@ def test_a_call_that_is_none_is_answered_with_the_reason(client: Client, tools: 
     assert play.call("climb", UP) == EPISODE_OVER
 
 
-def test_a_failure_ends_the_episode(client: Client, tools: EnvironmentTools) -> None:
-    play = ToolPlay({"seed": CRASHING_SEEDS + 3}, client, tools)
+def test_a_failure_ends_the_episode(client: Client, form: ToolForm) -> None:
+    play = ToolPlay({"seed": CRASHING_SEEDS + 3}, client, form)
     play.reset()
     while not play.is_over:
         shown = play.call("climb", UP)
@@ -60,8 +61,8 @@ def test_a_failure_ends_the_episode(client: Client, tools: EnvironmentTools) -> 
     assert isinstance(play.episode.error, ServerExecutionError)
 
 
-def test_a_reset_that_fails_is_raised_and_the_episode_s_error(client: Client, tools: EnvironmentTools) -> None:
-    play = ToolPlay({"seed": FAILING_RESET_SEEDS}, client, tools)
+def test_a_reset_that_fails_is_raised_and_the_episode_s_error(client: Client, form: ToolForm) -> None:
+    play = ToolPlay({"seed": FAILING_RESET_SEEDS}, client, form)
     with pytest.raises(ServerExecutionError) as caught:
         play.reset()
     assert play.episode.error is caught.value

@@ -14,7 +14,8 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from openenv.core.client_types import StepResult
 from openenv.core.env_server.mcp_types import Tool
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.rollout.play import Move, MoveResult
+from openenv.train.forms.moves import Move, MoveResult
+from openenv.train.forms.tool_form import ToolForm
 from openenv.train.rollout.tool_renderer import ToolRenderer, reads_tool_calls
 from openenv.train.tools.environment_tools import EnvironmentTools
 
@@ -30,6 +31,7 @@ GUESS = Tool(
 )
 WAIT = Tool(name="wait", description="Do nothing.", input_schema={"type": "object", "properties": {}})
 TOOLS = EnvironmentTools([GUESS, WAIT], {})
+FORM = ToolForm(TOOLS)
 ASKED = [{"role": "system", "content": "Play well."}, {"role": "user", "content": "Begin"}]
 
 
@@ -44,7 +46,7 @@ def messages_of(prompt: Any, observation: str) -> list[dict[str, Any]]:
 
 def renderer_of(template: str, **settings: Any) -> ToolRenderer:
     tokenizer = tokenizer_of(template)
-    return ToolRenderer(tokenizer, TOOLS, messages_of, frozenset({tokenizer.eos_token_id}), settings=settings)
+    return ToolRenderer(tokenizer, FORM, messages_of, frozenset({tokenizer.eos_token_id}), settings=settings)
 
 
 def encoded(text: str) -> list[int]:
@@ -155,7 +157,7 @@ def test_what_is_no_call_is_told_to_the_model(text: str, told: str) -> None:
 
 def test_a_call_that_cannot_be_read_may_end_the_episode_as_trl_has_it() -> None:
     tokenizer = tokenizer_of("qwen3")
-    renderer = ToolRenderer(tokenizer, TOOLS, messages_of, frozenset({tokenizer.eos_token_id}), unreadable="end")
+    renderer = ToolRenderer(tokenizer, FORM, messages_of, frozenset({tokenizer.eos_token_id}), unreadable="end")
     assert renderer.read(encoded('<tool_call>\n{"name": "gue<|im_end|>')) == []
     assert len(renderer.read(encoded(call('{"word": "crane"}') + "<|im_end|>"))) == 1
 
@@ -191,12 +193,12 @@ def test_models_that_call_no_tools_are_refused() -> None:
     assert not reads_tool_calls(chat_tokenizer(None))
     assert reads_tool_calls(tokenizer_of("qwen3"))
     with pytest.raises(ConfigurationError, match=r"does not know tools\. Let actions be texts"):
-        ToolRenderer(tokenizer, TOOLS, messages_of, frozenset())
+        ToolRenderer(tokenizer, FORM, messages_of, frozenset())
 
 
 def test_the_trainer_s_tokenizer_stays_as_it_is() -> None:
     tokenizer = tokenizer_of("qwen3")
-    ToolRenderer(tokenizer, TOOLS, messages_of, frozenset({tokenizer.eos_token_id}))
+    ToolRenderer(tokenizer, FORM, messages_of, frozenset({tokenizer.eos_token_id}))
     assert getattr(tokenizer, "response_template", None) is None
     assert add_response_schema(tokenizer).response_template is not None
 
@@ -212,5 +214,5 @@ def test_pictures_are_refused_with_what_to_do() -> None:
     tokenizer = tokenizer_of("qwen3")
     stops = frozenset({tokenizer.eos_token_id})
     with pytest.raises(ConfigurationError, match="Train with environment_factory"):
-        ToolRenderer(tokenizer, TOOLS, messages_of, stops, pixels={"screen"}).shown(rows)
+        ToolRenderer(tokenizer, ToolForm(TOOLS, {"screen"}), messages_of, stops).shown(rows)
     assert renderer_of("qwen3").shown(rows) == "look"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from transformers.utils.chat_template_utils import get_json_schema
 
 from openenv.core.env_server.mcp_types import Tool
-from openenv.train.tools.tool_methods import ToolForm
+from openenv.train.tools.tool_methods import ToolMethod
 
 
 class Recorder:
@@ -28,7 +28,7 @@ def call(recorder: Recorder, name: str, arguments: dict[str, Any]) -> str:
 
 def method_of(tool: Tool) -> Any:
     """The method, bound to an instance as TRL has it."""
-    made = type("Made", (Recorder,), {"method": ToolForm(tool).method(call, "Made.method")})
+    made = type("Made", (Recorder,), {"method": ToolMethod(tool).function(call, "Made.method")})
     return made().method
 
 
@@ -168,13 +168,13 @@ def test_transformers_makes_of_a_method_what_the_tool_says(
         tuple(key for key, (_, _, required) in parameters.items() if required),
         description,
     )
-    form = ToolForm(made)
+    made_method = ToolMethod(made)
 
     found = get_json_schema(method_of(made))
 
-    assert found == form.schema()
+    assert found == made_method.schema()
     shown = found["function"]["parameters"]
-    names = {parameter.key: parameter.name for parameter in form.parameters}
+    names = {parameter.key: parameter.name for parameter in made_method.parameters}
     assert list(shown["properties"]) == [names[key] for key in parameters]
     assert set(shown.get("required", ())) == {names[key] for key, (_, _, required) in parameters.items() if required}
     for key, (field, _, _) in parameters.items():

@@ -13,7 +13,7 @@ from openenv.adapters.text import ActionText
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.sync_client import SyncEnvClient
 from openenv.train.agents.players import Player, RandomPlayer, RandomToolPlayer
-from openenv.train.agents.recording import ActionForm, TextForm, ToolForm, record_episodes
+from openenv.train.agents.recording import form_of, record_episodes
 from openenv.train.episodes.played_episode import PlayedEpisode
 from openenv.train.settings.names import check_environment, check_model
 from openenv.train.settings.play_settings import PlaySettings
@@ -111,7 +111,7 @@ class PlayerEpisodes:
         self.client = self._sessions.client
         try:
             self._make_player = self._player_maker()
-            self._form = self._action_form()
+            self._form = form_of(self._sessions)
         except BaseException:
             self._sessions.close()
             raise
@@ -161,12 +161,6 @@ class PlayerEpisodes:
                 "An environment's package names its player in openenv.yaml."
             )
         return lambda seed: cast("Player", package.make_player(seed))
-
-    def _action_form(self) -> ActionForm:
-        if self._sessions.tools is not None:
-            return ToolForm(self._sessions.tools, self._sessions.pixels)
-        actions = ActionText(self._sessions.action)
-        return TextForm(actions, self._sessions.instructions(actions))
 
 
 class ApiEpisodes:

@@ -1,66 +1,49 @@
 """Episodes that a model plays behind any OpenAI-compatible address: of vLLM, Ollama, a provider, a test.
 
-The model acts by calls of tools, in the API's own form, or by texts. Pictures in observations are passed on.
+The model acts by calls of tools or by texts, and is passed the pictures in observations.
 """
 
 import asyncio
-import base64
-import json
 import logging
-from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
-from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal
 
-from openai import APIConnectionError, APIStatusError, AsyncOpenAI, BadRequestError
+from openai import AsyncOpenAI
 
-from openenv.adapters.text import ActionText, observation_text
+from openenv.adapters.text import ActionText
 from openenv.core.client.blocking import background_loop
 from openenv.core.client_types import StepResult
-from openenv.core.documents import read_arguments
-from openenv.core.exceptions import (
-    ConfigurationError,
-    ConnectionFailedError,
-    OpenEnvError,
-    ServerCapacityError,
-)
-from openenv.core.telemetry import (
-    CHAT,
-    ERROR,
-    EXECUTE_TOOL,
-    INVOKE_AGENT,
-    TOOL,
-    TOOL_CALL,
-    TOOL_TYPE,
-    chat_request,
-    genai_span,
-    openai_answer,
-)
+from openenv.core.exceptions import ConfigurationError, OpenEnvError, ServerCapacityError
+from openenv.core.telemetry import ERROR, EXECUTE_TOOL, INVOKE_AGENT, TOOL, TOOL_CALL, TOOL_TYPE, genai_span
 from openenv.core.typed_client import TypedEnvClient
 from openenv.core.wire.redaction import remember_secret
+from openenv.train.agents.model_api import request_answer, usage_of
 from openenv.train.episodes.played_episode import Message, PlayedEpisode, Usage
+from openenv.train.forms.form import Form
+from openenv.train.forms.moves import Move
+from openenv.train.forms.openai_messages import from_openai
+from openenv.train.forms.text_form import TextForm
+from openenv.train.forms.tool_form import ToolForm
 from openenv.train.rollout.loop import play_episodes
-from openenv.train.rollout.play import Move, Play, text_move, tool_move
-from openenv.train.rollout.renderer import first_content, next_content
-from openenv.train.rollout.tool_play import EPISODE_FAILED, EPISODE_OVER, result_content
-from openenv.train.tools.contents import call_content, observed_pixels
+from openenv.train.rollout.play import Play
+from openenv.train.tools.contents import observed_pixels
 from openenv.train.tools.environment_tools import EnvironmentTools
 
 if TYPE_CHECKING:
-    from openai.types.chat import ChatCompletion, ChatCompletionMessage
+    from openai.types.chat import ChatCompletion
 
     from openenv.core.env_client import EnvClient
     from openenv.core.sync_client import SyncEnvClient
 
-__all__ = ["ApiAgent", "PlayedEpisode", "to_openai"]
+    Request = Callable[[list[Message], list[dict[str, Any]]], Awaitable[ChatCompletion | None]]
+
+__all__ = ["ApiAgent"]
 
 logger = logging.getLogger(__name__)
 
 # The log says which episode waits for the environment after as long, or half of the time that an answer may take.
 _PATIENCE_S = 10.0
-
-Content = str | list[dict[str, Any]]
 
 
 class ApiAgent:
@@ -171,10 +154,12 @@ class ApiAgent:
         ended: asyncio.Queue[PlayedEpisode | BaseException] = asyncio.Queue()
         count = min(self.concurrency, len(tasks))
         await client._started()
-        contents = _Contents(await observed_pixels(client))
+        form = await self._form(client, offered)
         async with AsyncOpenAI(**self._address) as api:
-            begin = partial(self._conversation, _Model(api, self.model, self._settings), offered, contents)
-            workers = [asyncio.create_task(self._work(number, client, begin, todo, ended)) for number in range(count)]
+            request = partial(request_answer, api, self.model, self._settings)
+            workers = [
+                asyncio.create_task(self._work(number, client, request, form, todo, ended)) for number in range(count)
+            ]
             try:
                 for _ in tasks:
                     played = await ended.get()
@@ -190,7 +175,8 @@ class ApiAgent:
         self,
         number: int,
         client: "EnvClient[Any, Any, Any]",
-        begin: "Callable[[], _Conversation]",
+        request: "Request",
+        form: Form,
         todo: Iterator[tuple[int, Mapping[str, Any]]],
         ended: "asyncio.Queue[PlayedEpisode | BaseException]",
     ) -> None:
@@ -202,8 +188,8 @@ class ApiAgent:
                 return  # the first worker plays, and as many others as the server has sessions for
             try:
                 for index, task in todo:
-                    conversation = begin()
-                    play = Play(task, max_turns=self.max_turns, shown=conversation.contents.text)
+                    conversation = _Conversation(request, form, self.system_prompt)
+                    play = Play(task, max_turns=self.max_turns, shown=form.shown)
                     played_session = _PatientSession(session, partial(conversation.call_of, play))
                     with genai_span(INVOKE_AGENT, self.model, self._about, task.get("episode_id")):
                         await play_episodes(conversation, [play], played_session)
@@ -217,50 +203,13 @@ class ApiAgent:
     def _about(self) -> dict[str, Any]:
         return {"gen_ai.provider.name": "openai", "gen_ai.request.model": self.model}
 
-    def _conversation(
-        self, model: "_Model", offered: EnvironmentTools | ActionText, contents: "_Contents"
-    ) -> "_Conversation":
-        system: list[Message] = []
-        if self.system_prompt is not None:
-            system = [{"role": "system", "content": self.system_prompt}]
+    async def _form(self, client: "EnvClient[Any, Any, Any]", offered: EnvironmentTools | ActionText) -> Form:
+        """Return how results and actions look to the model."""
+        pixels = await observed_pixels(client)
         if isinstance(offered, EnvironmentTools):
-            return _ToolConversation(model, contents, system, offered)
+            return ToolForm(offered, pixels)
         instructions = offered.instructions() if self.instructions is None else self.instructions
-        return _TextConversation(model, contents, system, offered, instructions)
-
-
-class _Model:
-    """A model behind an address."""
-
-    def __init__(self, api: AsyncOpenAI, name: str, settings: Mapping[str, Any]) -> None:
-        self._api = api
-        self._name = name
-        self._settings = settings
-
-    async def answer(self, messages: Sequence[Message], tools: Sequence[dict[str, Any]]) -> "ChatCompletion | None":
-        """Return the model's answer; ``None`` where the conversation has grown too long for it."""
-        offered: Any = {"tools": tools} if tools else {}
-        sent: Any = to_openai(messages)
-        completion: ChatCompletion
-        try:
-            with genai_span(CHAT, self._name, self._request(sent)) as found:
-                completion = await self._api.chat.completions.create(
-                    model=self._name, messages=sent, **offered, **self._settings
-                )
-                found.update(openai_answer(completion))
-        except BadRequestError as error:
-            if any(message["role"] == "assistant" for message in messages):
-                return None  # what it took before it takes no more: the conversation is too long
-            raise ConfigurationError(f"The server of {self._name} refuses the request: {error.message}") from error
-        except APIConnectionError as error:
-            raise ConnectionFailedError(f"There is no answer from {self._api.base_url}: {error.message}") from error
-        except APIStatusError as error:
-            kind = ConfigurationError if error.status_code in (401, 403, 404, 422) else ConnectionFailedError
-            raise kind(f"The server of {self._name} at {self._api.base_url} answers: {error.message}") from error
-        return completion
-
-    def _request(self, messages: Sequence[Message]) -> dict[str, Any]:
-        return chat_request("openai", self._name, str(self._api.base_url), messages, self._settings)
+        return TextForm(offered, instructions, pixels)
 
 
 class _PatientSession:
@@ -312,69 +261,51 @@ class _PatientSession:
             reminder.cancel()
 
 
-class _Contents:
-    """What the model is shown of an environment's results.
+class _Conversation:
+    """A model as an agent in one episode, which keeps the conversation.
 
-    Attributes:
-        pixels: The fields of observations that are declared as the pixels of a picture.
+    Args:
+        request: Requests an answer of the model.
+        form: How results and actions look to it.
+        system_prompt: The first message; ``None`` for none.
     """
 
-    def __init__(self, pixels: Collection[str]) -> None:
-        self.pixels = pixels
-
-    def whole(self, result: StepResult[Any]) -> Content:
-        """Return the text and the pictures."""
-        return call_content(result, self.pixels)
-
-    def text(self, result: StepResult[Any]) -> str:
-        """Return the observation's text, without its pictures."""
-        content = self.whole(result)
-        if isinstance(content, str):
-            return observation_text(result.observation)
-        return "\n".join(block["text"] for block in content if block["type"] == "text")
-
-    def pictures(self, result: StepResult[Any]) -> list[dict[str, Any]]:
-        """Return the pictures, as blocks."""
-        content = self.whole(result)
-        return [] if isinstance(content, str) else [block for block in content if block["type"] == "image"]
-
-
-class _Conversation(ABC):
-    """A model as an agent in one episode.
-
-    Attributes:
-        contents: What the model is shown of results.
-        messages: The conversation so far.
-        tools: The tools that are offered; empty where actions are texts.
-    """
-
-    def __init__(
-        self, model: _Model, contents: "_Contents", messages: list[Message], tools: list[dict[str, Any]]
-    ) -> None:
-        self._model = model
-        self.contents = contents
-        self.messages = messages
-        self.tools = tools
+    def __init__(self, request: "Request", form: Form, system_prompt: str | None) -> None:
+        self._request = request
+        self._form = form
+        self._system_prompt = system_prompt
+        self._messages: list[Message] = []
         self._usage = Usage()
 
     def begin(self, plays: Sequence[Play]) -> None:
-        """Write the first message, unless the reset failed."""
+        """Write the first messages; after a reset that failed, without an observation."""
         (play,) = plays
-        if play.first is not None:
-            self.messages.append({"role": "user", "content": self._opening(play, play.first)})
+        observation = None if play.first is None else play.observation
+        self._messages = self._form.opening_messages(observation, self._system_prompt)
 
     async def act(self, plays: Sequence[Play]) -> list[list[Move]]:
         """Request the model's answer; there is none where the conversation has grown too long for it."""
-        completion = await self._model.answer(self.messages, self.tools)
+        completion = await self._request(self._messages, self._form.tools)
         if completion is None:
             return [[]]
-        self._usage += _usage_of(completion)
-        return [self._read(completion.choices[0].message)]
+        self._usage += usage_of(completion)
+        answer = from_openai(completion.choices[0].message, with_calls=bool(self._form.tools))
+        self._messages.append(answer)
+        return [self._form.read(answer)]
 
     def see(self, plays: Sequence[Play]) -> None:
         """Write what came of the answer."""
         (play,) = plays
-        self._write(play)
+        answer = self._messages[-1]
+        self._messages += self._form.replies(answer, play.answered, failed=play.episode.error is not None)
+
+    def call_of(self, play: Play) -> tuple[str, str] | None:
+        """Return id and name of the tool call that is done now; ``None`` where actions are texts."""
+        calls = self._messages[-1].get("tool_calls")
+        if not calls:
+            return None
+        call = calls[len(play.answered)]
+        return call["id"], call["function"]["name"]
 
     def played(self, index: int, play: Play) -> PlayedEpisode:
         """Return the episode, with the conversation.
@@ -383,166 +314,7 @@ class _Conversation(ABC):
             index: Its number.
             play: What happened.
         """
-        return PlayedEpisode(index, play.episode, self.messages, self.tools, self._usage)
-
-    def call_of(self, play: Play) -> tuple[str, str] | None:
-        """Return id and name of the tool call that is done now; ``None`` where actions are texts."""
-        return None
-
-    @abstractmethod
-    def _opening(self, play: Play, result: StepResult[Any]) -> Content:
-        """Return what the user says first."""
-
-    @abstractmethod
-    def _read(self, message: "ChatCompletionMessage") -> list[Move]:
-        """Return the moves in the model's answer, which goes into the conversation."""
-
-    @abstractmethod
-    def _write(self, play: Play) -> None:
-        """Write what came of the moves into the conversation."""
-
-
-class _ToolConversation(_Conversation):
-    """The model calls tools; an answer without a call ends the episode, as it does in TRL's own loop."""
-
-    def __init__(self, model: _Model, contents: "_Contents", messages: list[Message], tools: EnvironmentTools) -> None:
-        super().__init__(model, contents, messages, tools.schemas())
-        self._offered = tools
-        self._calls: list[tuple[str, str]] = []
-
-    def call_of(self, play: Play) -> tuple[str, str] | None:
-        """See ``_Conversation``."""
-        return self._calls[len(play.answered)]
-
-    def _opening(self, play: Play, result: StepResult[Any]) -> Content:
-        return self.contents.whole(result)
-
-    def _read(self, message: "ChatCompletionMessage") -> list[Move]:
-        calls = [call for call in message.tool_calls or [] if call.type == "function"]
-        read = [(call.id, call.function.name, read_arguments(call.function.arguments)) for call in calls]
-        said: Message = {"role": "assistant", "content": message.content or ""}
-        if read:
-            said["tool_calls"] = [
-                {"id": number, "type": "function", "function": {"name": name, "arguments": arguments}}
-                for number, name, arguments in read
-            ]
-        self.messages.append(said)
-        self._calls = [(number, name) for number, name, _ in read]
-        return [tool_move(self._offered, name, arguments) for _, name, arguments in read]
-
-    def _write(self, play: Play) -> None:
-        contents: list[Content] = [result_content(result, self.contents.pixels) for result in play.answered]
-        if play.episode.error is not None:
-            contents.append(EPISODE_FAILED)
-        # Calls behind the one that ended the episode are not done.
-        contents += [EPISODE_OVER] * (len(self._calls) - len(contents))
-        for (number, name), content in zip(self._calls, contents, strict=False):
-            self.messages.append({"role": "tool", "tool_call_id": number, "name": name, "content": content})
-        self._calls = []
-
-
-class _TextConversation(_Conversation):
-    """The model writes its actions as text."""
-
-    def __init__(
-        self, model: _Model, contents: "_Contents", messages: list[Message], actions: ActionText, instructions: str
-    ) -> None:
-        super().__init__(model, contents, messages, [])
-        self._actions = actions
-        self._instructions = instructions
-        self._pictures: list[dict[str, Any]] = []
-
-    def _opening(self, play: Play, result: StepResult[Any]) -> Content:
-        self._pictures = self.contents.pictures(result)
-        return _joined(self._pictures, first_content(self._instructions, play.observation))
-
-    def _read(self, message: "ChatCompletionMessage") -> list[Move]:
-        text = message.content or ""
-        self.messages.append({"role": "assistant", "content": text})
-        return [text_move(self._actions, text)]
-
-    def _write(self, play: Play) -> None:
-        for result in play.answered:
-            if result.result is not None:
-                self._pictures = self.contents.pictures(result.result)
-            content = _joined(self._pictures, next_content(result.observation, result.problem))
-            self.messages.append({"role": "user", "content": content})
-
-
-def to_openai(messages: Sequence[Message]) -> list[Message]:
-    """Write a conversation as the API takes it.
-
-    Args:
-        messages: A conversation as chat templates take it: a tool call's arguments are a mapping, and a picture is a
-            block of the content.
-
-    Returns:
-        The same with arguments as JSON, and pictures as ``image_url``. The pictures of a tool's answer follow it in a
-        message of the user, because the API takes none there.
-
-    Example:
-        >>> to_openai([{"role": "user", "content": [{"type": "text", "text": "left?"}]}])
-        [{'role': 'user', 'content': [{'type': 'text', 'text': 'left?'}]}]
-    """
-    written: list[Message] = []
-    pictures: list[dict[str, Any]] = []
-    for message in messages:
-        if message["role"] != "tool" and pictures:
-            written.append({"role": "user", "content": pictures})
-            pictures = []
-        if message["role"] == "tool":
-            blocks = _blocks(message["content"])
-            pictures += [block for block in blocks if block["type"] != "text"]
-            text = "\n".join(block["text"] for block in blocks if block["type"] == "text")
-            written.append({**message, "content": text})
-        else:
-            written.append(_written(message))
-    return [*written, {"role": "user", "content": pictures}] if pictures else written
-
-
-def _written(message: Message) -> Message:
-    content = message["content"]
-    written = {**message, "content": content if isinstance(content, str) else _blocks(content)}
-    if "tool_calls" in message:
-        written["tool_calls"] = [_written_call(call) for call in message["tool_calls"]]
-    return written
-
-
-def _written_call(call: Mapping[str, Any]) -> dict[str, Any]:
-    function = call["function"]
-    arguments = function["arguments"]
-    # What was no JSON at all would make some servers refuse the whole conversation.
-    return {**call, "function": {**function, "arguments": json.dumps(_as_object(arguments))}}
-
-
-def _blocks(content: Content) -> list[dict[str, Any]]:
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}]
-    return [_picture_block(block["image"]) if block["type"] == "image" else block for block in content]
-
-
-def _picture_block(picture: Any) -> dict[str, Any]:
-    buffer = BytesIO()
-    picture.save(buffer, format="PNG")
-    data = base64.b64encode(buffer.getvalue()).decode()
-    return {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}}
-
-
-def _usage_of(completion: "ChatCompletion") -> Usage:
-    usage = completion.usage
-    if usage is None:
-        return Usage(model_version=completion.model)
-    cost = (usage.model_extra or {}).get("cost")  # no field of OpenAI's; OpenRouter and LiteLLM have it
-    known = float(cost) if isinstance(cost, int | float) else None
-    return Usage(usage.prompt_tokens or 0, usage.completion_tokens or 0, known, completion.model)
-
-
-def _as_object(arguments: Any) -> Mapping[str, Any]:
-    return arguments if isinstance(arguments, Mapping) else {}
-
-
-def _joined(pictures: list[dict[str, Any]], text: str) -> Content:
-    return [*pictures, {"type": "text", "text": text}] if pictures else text
+        return PlayedEpisode(index, play.episode, self._messages, self._form.tools, self._usage)
 
 
 def _action_of(client: "SyncEnvClient[Any, Any, Any]") -> Any:

@@ -17,6 +17,8 @@ from openenv.train.agents.recording import play_tasks
 from openenv.train.agents.tiny import build_model, build_tokenizer, words_of
 from openenv.train.agents.tool_policy import build_call_tokenizer, call_renderer
 from openenv.train.episodes.episode import Episode
+from openenv.train.forms.text_form import TextForm
+from openenv.train.forms.tool_form import ToolForm
 from openenv.train.generation.sampling import Sampling
 from openenv.train.generation.transformers_generator import TransformersGenerator
 from openenv.train.rollout.chat_renderer import ChatRenderer
@@ -209,16 +211,8 @@ def _policy(config: TrainConfig, sessions: Sessions, model: Any, tokenizer: Any)
     elif config.is_tiny:
         renderer = PlainRenderer(tokenizer, actions, config.max_action_tokens)
     else:
-        instructions = sessions.instructions(actions)
-        renderer = ChatRenderer(
-            tokenizer,
-            model,
-            actions,
-            instructions,
-            config.max_action_tokens,
-            thinking=config.thinking,
-            pixels=sessions.pixels,
-        )
+        form = TextForm(actions, sessions.instructions(actions), sessions.pixels)
+        renderer = ChatRenderer(tokenizer, model, form, config.max_action_tokens, thinking=config.thinking)
     return Policy(model, tokenizer, renderer, actions)
 
 
@@ -246,15 +240,8 @@ def _call_renderer(
     # A call of the tiny policy has two tokens for each argument, and three around them.
     most = max(len(tool.input_schema.get("properties", {})) for tool in tools.tools)
     tokens = max(config.max_action_tokens, 2 * most + 3) if config.is_tiny else config.max_action_tokens
-    return call_renderer(
-        tokenizer,
-        model,
-        tools,
-        instructions="" if config.is_tiny else sessions.introduction(),
-        max_action_tokens=tokens,
-        thinking=config.thinking,
-        pixels=sessions.pixels,
-    )
+    form = ToolForm(tools, sessions.pixels, "" if config.is_tiny else sessions.introduction())
+    return call_renderer(tokenizer, model, form, max_action_tokens=tokens, thinking=config.thinking)
 
 
 def _spoken_texts(actions: ActionText, sessions: Sessions, config: TrainConfig) -> Iterator[str]:

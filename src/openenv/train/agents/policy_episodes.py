@@ -9,7 +9,8 @@ from openenv.core.exceptions import ConfigurationError
 from openenv.records.run_folder import RunFolder
 from openenv.train.agents.policy import load_policies
 from openenv.train.episodes.episode import Episode
-from openenv.train.episodes.played_episode import Message, PlayedEpisode, Usage
+from openenv.train.episodes.played_episode import PlayedEpisode, Usage
+from openenv.train.forms.text_form import turn_messages
 from openenv.train.quiet import quiet_libraries
 from openenv.train.settings.config import TrainConfig, load_config
 from openenv.train.settings.play_settings import PlaySettings
@@ -94,7 +95,7 @@ class PolicyEpisodes:
             )
             for (number, _), play in zip(batch, plays, strict=True):
                 episode = play.episode
-                yield PlayedEpisode(number, episode, _messages(episode), [], _usage(episode, self._version))
+                yield PlayedEpisode(number, episode, turn_messages(episode.turns), [], _usage(episode, self._version))
 
     def __enter__(self) -> Self:
         return self
@@ -119,13 +120,3 @@ def _config_and_source(settings: PlaySettings) -> tuple[TrainConfig, str | Path]
 def _usage(episode: Episode, version: str | None) -> Usage:
     written = sum(episode.env_mask)
     return Usage(episode.length - written, written, model_version=version)
-
-
-def _messages(episode: Episode) -> list[Message]:
-    messages = []
-    for turn in episode.turns:
-        messages += [
-            {"role": "user", "content": turn.observation},
-            {"role": "assistant", "content": turn.action},
-        ]
-    return messages

@@ -21,12 +21,14 @@ from openenv.core.generic_client import GenericEnvClient
 from openenv.train.agents.players import Player, RandomToolPlayer
 from openenv.train.agents.tiny import build_model
 from openenv.train.agents.tiny_tools import build_tool_tokenizer
+from openenv.train.episodes.played_episode import Message
+from openenv.train.forms.moves import Move, MoveResult
+from openenv.train.forms.tool_form import call_message, tool_messages
 from openenv.train.spec.env_spec import EnvSpec
 from openenv.train.spec.tool_environment import ToolEnvironment
 
 __all__ = ["make_tiny_model", "play_episode", "tiny_tool_model"]
 
-Message = dict[str, Any]
 Call = tuple[str, dict[str, Any]]
 Choose = Callable[[], Call | None]
 
@@ -46,11 +48,10 @@ def play_episode(
         if call is None:
             break
         name, arguments = call
-        function = {"name": name, "arguments": arguments}
-        messages.append(
-            {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": function}]}
-        )
-        messages.append({"role": "tool", "name": name, "content": str(getattr(environment, name)(**arguments))})
+        move = Move("", tool=name, arguments=arguments)
+        answer = call_message(move)
+        result = MoveResult(move, str(getattr(environment, name)(**arguments)))
+        messages += [answer, *tool_messages(answer, [result])]
     return [*messages, {"role": "assistant", "content": ""}]
 
 

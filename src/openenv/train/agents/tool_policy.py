@@ -4,14 +4,14 @@ An action's text is a tool's name and its arguments as JSON; the tokens are thos
 """
 
 import json
-from collections.abc import Collection, Iterable
-from functools import partial
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.agents.tiny_tools import build_tool_tokenizer
 from openenv.train.episodes.episode import Episode
-from openenv.train.rollout.renderer import stop_ids_of
+from openenv.train.forms.tool_form import ToolForm
+from openenv.train.rollout.renderer import stop_ids_of, user_message
 from openenv.train.rollout.tool_renderer import ToolRenderer
 from openenv.train.tools.environment_tools import EnvironmentTools
 
@@ -24,37 +24,32 @@ __all__ = ["build_call_tokenizer", "call_renderer"]
 def call_renderer(
     tokenizer: "PreTrainedTokenizerBase",
     model: "PreTrainedModel",
-    tools: EnvironmentTools,
+    form: ToolForm,
     *,
-    instructions: str,
     max_action_tokens: int,
     thinking: bool,
-    pixels: Collection[str] = (),
 ) -> ToolRenderer:
     """Make the renderer of a model's calls of tools, for playing and for writing examples.
 
     Args:
         tokenizer: A tokenizer whose chat template knows tools.
         model: The model; its generation settings may name further tokens that end a turn.
-        tools: The environment's tools.
-        instructions: What the user says before the first observation; empty for nothing.
+        form: What observations and calls look like.
         max_action_tokens: How many tokens an answer may have.
         thinking: Passed to the template as ``enable_thinking``.
-        pixels: The fields of observations that are declared as the pixels of a picture.
 
     Raises:
         ConfigurationError: The chat template does not know tools.
     """
     return ToolRenderer(
         tokenizer,
-        tools,
-        partial(_messages, instructions),
+        form,
+        user_message,
         stop_ids_of(tokenizer, model),
         settings={"enable_thinking": thinking},
         max_action_tokens=max_action_tokens,
         # As in TRL's loop: after errors about broken calls, small policies write ever longer ones.
         unreadable="end",
-        pixels=pixels,
     )
 
 
@@ -79,8 +74,3 @@ def build_call_tokenizer(tools: EnvironmentTools, episodes: Iterable[Episode]) -
             raise ConfigurationError(f"Expected calls of tools in the examples, got {turn.action!r:.100}.") from error
         texts.append(name)
     return build_tool_tokenizer(tools.schemas(), texts, list(values.values()))
-
-
-def _messages(instructions: str, prompt: Any, observation: Any) -> list[dict[str, Any]]:
-    content = "\n\n".join(part for part in (instructions, str(observation)) if part)
-    return [{"role": "user", "content": content}]

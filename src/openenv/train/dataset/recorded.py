@@ -9,13 +9,14 @@ from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 from openenv.traces.episodes import RESET, Entry, EpisodeRecord, Filter
 from openenv.traces.importing import records_in
 from openenv.traces.reading import TraceFile
-from openenv.train.agents.recording import ActionForm
 from openenv.train.episodes.episode import Episode
+from openenv.train.episodes.played_episode import text_of
+from openenv.train.forms.form import Form
 
 __all__ = ["recorded_episodes"]
 
 
-def recorded_episodes(path: str | Path, environment: str | None, form: ActionForm) -> Iterator[Episode]:
+def recorded_episodes(path: str | Path, environment: str | None, form: Form) -> Iterator[Episode]:
     """Read the recorded episodes of an environment.
 
     Left out are evaluations of trainings, episodes without steps, those in which a request failed, and those whose
@@ -74,7 +75,7 @@ def _is_same(recorded: str, environment: str) -> bool:
         return False
 
 
-def _episode_of(record: EpisodeRecord, form: ActionForm) -> Episode:
+def _episode_of(record: EpisodeRecord, form: Form) -> Episode:
     episode = Episode.of_task(_task_of(record.entries))
     observation = ""
     for entry in record.entries:
@@ -87,7 +88,7 @@ def _episode_of(record: EpisodeRecord, form: ActionForm) -> Episode:
                     f"The episode {record.episode.id} has {entry.request!r:.100}, which is no action of "
                     f"{record.episode.environment}: {error}"
                 ) from error
-        observation = form.shown(result)
+        observation = text_of(form.shown(result))
     return episode
 
 

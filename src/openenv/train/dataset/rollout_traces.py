@@ -19,7 +19,10 @@ from openenv.traces.reading import TraceFile
 from openenv.traces.reading import open as open_traces
 from openenv.train.dataset.run_traces import episode_elsewhere, stored_messages, with_episode_id
 from openenv.train.episodes.played_episode import Message
-from openenv.train.rollout.play import MoveResult, Play
+from openenv.train.forms.moves import MoveResult
+from openenv.train.forms.text_form import turn_messages
+from openenv.train.forms.tool_form import call_message, tool_messages
+from openenv.train.rollout.play import Play
 from openenv.train.spec.rollout_recorder import RolloutBatch
 
 __all__ = ["EvaluationTraces", "RolloutTraces"]
@@ -325,24 +328,13 @@ def _conversation(model: str, batch: RolloutBatch, number: int, group: int, epis
 def _messages(play: Play, *, calls_tools: bool) -> list[Message]:
     """Return what the model was shown and did."""
     turns = play.episode.turns
-    if calls_tools:
-        opening = turns[0].observation if turns else play.observation
-        return [{"role": "user", "content": opening}, *(each for result in play.results for each in _call(result))]
-    texts = [(turn.observation, turn.action) for turn in turns]
-    return [
-        {"role": role, "content": text}
-        for pair in texts
-        for role, text in zip(("user", "assistant"), pair, strict=True)
-    ]
+    if not calls_tools:
+        return turn_messages(turns)
+    opening = turns[0].observation if turns else play.observation
+    return [{"role": "user", "content": opening}, *(each for result in play.results for each in _exchange(result))]
 
 
-def _call(result: MoveResult) -> list[Message]:
+def _exchange(result: MoveResult) -> list[Message]:
     """Return a call of a tool and what it gave; or what could not be read as a call, and why."""
-    move = result.move
-    if not move.tool:
-        return [{"role": "assistant", "content": move.text}, {"role": "user", "content": result.text}]
-    call = {"type": "function", "function": {"name": move.tool, "arguments": dict(move.arguments)}}
-    return [
-        {"role": "assistant", "content": "", "tool_calls": [call]},
-        {"role": "tool", "name": move.tool, "content": result.text},
-    ]
+    answer = call_message(result.move)
+    return [answer, *tool_messages(answer, [result])]

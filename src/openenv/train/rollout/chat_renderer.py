@@ -1,23 +1,16 @@
 """Episodes as conversations in which an answer is the text of one action, in the model's own chat template."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
-from functools import lru_cache, partial
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from openenv.adapters.text import ActionText, observation_text
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.rollout.play import Move, MoveResult, text_move
-from openenv.train.rollout.renderer import (
-    CACHE_SIZE,
-    MessagesOf,
-    first_content,
-    next_content,
-    stop_ids_of,
-    text_of,
-    user_message,
-)
+from openenv.train.episodes.played_episode import Message
+from openenv.train.forms.moves import Move, MoveResult
+from openenv.train.forms.text_form import TextForm
+from openenv.train.rollout.renderer import CACHE_SIZE, MessagesOf, stop_ids_of, text_only, user_message
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -28,18 +21,14 @@ __all__ = ["ChatRenderer"]
 class ChatRenderer:
     """A conversation in the model's own chat template: observations are the user's turns, actions the assistant's.
 
-    An answer is one action, written as the environment's `ActionText` reads it.
-
     Args:
         tokenizer: A tokenizer with a chat template.
         model: The model; its generation settings may name further tokens that end a turn.
-        actions: Reads actions from text.
-        instructions: How an action is written; it comes before the first observation.
+        form: What observations and actions look like.
         max_action_tokens: How many tokens a turn of the assistant may have.
         thinking: Passed to the template as ``enable_thinking``.
         settings: What else is passed to the template.
         messages_of: Makes the conversation up to the first answer; by default one message of the user.
-        pixels: The fields of observations that are declared as the pixels of a picture.
 
     Raises:
         ConfigurationError: The tokenizer has no chat template, or one that leaves out the messages.
@@ -52,14 +41,12 @@ class ChatRenderer:
         self,
         tokenizer: "PreTrainedTokenizerBase",
         model: "PreTrainedModel",
-        actions: ActionText,
-        instructions: str,
+        form: TextForm,
         max_action_tokens: int,
         *,
         thinking: bool = False,
         settings: Mapping[str, Any] | None = None,
         messages_of: MessagesOf = user_message,
-        pixels: Collection[str] = (),
     ) -> None:
         if not tokenizer.chat_template:
             raise ConfigurationError(
@@ -68,11 +55,10 @@ class ChatRenderer:
             )
         self._tokenizer = tokenizer
         self._settings: dict[str, Any] = {"enable_thinking": thinking, **(settings or {})}
-        self._instructions = instructions
+        self._form = form
         self._messages_of = messages_of
-        self._pixels = pixels
         # Small policies say the same things again and again.
-        self._move = lru_cache(CACHE_SIZE)(partial(text_move, actions))
+        self._move = lru_cache(CACHE_SIZE)(form.read_text)
         self.max_action_tokens = max_action_tokens
         self.stop_ids = stop_ids_of(tokenizer, model)
         pad_id = tokenizer.pad_token_id
@@ -84,12 +70,11 @@ class ChatRenderer:
         Raises:
             ConfigurationError: It has pictures.
         """
-        text_of(result, self._pixels)
-        return observation_text(result.observation)
+        return text_only(self._form.shown(result))
 
     def opening(self, prompt: Any, observation: str) -> list[int]:
         """Return the tokens of the dataset's prompt, the instructions and the first observation."""
-        content = first_content(self._instructions, observation)
+        content = text_only(self._form.opening(observation))
         return self._encoded(self._rendered(self._messages_of(prompt, content)))
 
     def read(self, written: Sequence[int]) -> list[Move]:
@@ -99,12 +84,8 @@ class ChatRenderer:
 
     def reply(self, written: Sequence[int], results: Sequence[MoveResult]) -> list[int]:
         """Return what the template puts after an answer: its end, the next observation, and the answer's beginning."""
-        last = results[-1]
-        messages = [
-            {"role": "user", "content": "?"},
-            {"role": "assistant", "content": self._MARK},
-            {"role": "user", "content": next_content(last.observation, last.problem)},
-        ]
+        answer = {"role": "assistant", "content": self._MARK}
+        messages = [{"role": "user", "content": "?"}, answer, *self._form.replies(answer, results)]
         _, mark, after = self._rendered(messages).partition(self._MARK)
         if not mark:
             raise ConfigurationError(
@@ -120,7 +101,7 @@ class ChatRenderer:
         """Return the action's tokens, and the token that ends a turn."""
         return [*self._encoded(action), int(self._tokenizer.eos_token_id)]
 
-    def _rendered(self, messages: list[dict[str, Any]]) -> str:
+    def _rendered(self, messages: list[Message]) -> str:
         rendered: Any = self._tokenizer.apply_chat_template(
             messages, tokenize=False, add_generation_prompt=True, **self._settings
         )

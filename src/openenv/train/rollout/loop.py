@@ -6,7 +6,8 @@ from typing import Any, Protocol
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import ConfigurationError, OpenEnvError
 from openenv.train.episodes.episode import raise_if_most_failed
-from openenv.train.rollout.play import Move, Play
+from openenv.train.forms.moves import Move
+from openenv.train.rollout.play import Play
 
 __all__ = ["Agent", "BlockingSessions", "PlayedSessions", "play_episodes", "play_together"]
 

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from openenv.core.exceptions import ConfigurationError
+from openenv.train.episodes.played_episode import text_of
+from openenv.train.forms.moves import Move
 from openenv.train.generation.generator import Completion, Generator
-from openenv.train.rollout.play import Limits, Move, Play
+from openenv.train.rollout.play import Limits, Play
 from openenv.train.rollout.renderer import Renderer
 
 __all__ = ["ModelAgent"]
@@ -44,7 +46,7 @@ class ModelAgent:
         """
         for play in plays:
             prompt = None if self._prompts is None else self._prompts[play.number]
-            play.episode.prompt_ids = self._renderer.opening(prompt, play.observation)
+            play.episode.prompt_ids = self._renderer.opening(prompt, text_of(play.observation))
             self._check_room(play)
             if play.is_over:
                 # A trainer takes no empty completion.

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from openenv.adapters.text import ActionText, observation_text
 from openenv.core.client_types import StepResult
-from openenv.train.rollout.play import Move, MoveResult, text_move
+from openenv.train.episodes.played_episode import text_of
+from openenv.train.forms.moves import Move, MoveResult
+from openenv.train.forms.text_form import TextForm
 from openenv.train.rollout.renderer import CACHE_SIZE
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ class PlainRenderer:
 
     def __init__(self, tokenizer: "PreTrainedTokenizerBase", actions: ActionText, max_action_tokens: int) -> None:
         self._tokenizer = tokenizer
-        self._actions = actions
+        self._form = TextForm(actions)
         self._one_token_each = bool(actions.choices)
         self._end_id = int(tokenizer.eos_token_id)
         self.pad_id = int(tokenizer.pad_token_id)
@@ -54,7 +56,7 @@ class PlainRenderer:
     def reply(self, written: Sequence[int], results: Sequence[MoveResult]) -> list[int]:
         """Return the observation's tokens, after the end token if the model did not write it."""
         ended = self._one_token_each or written[-1] in self.stop_ids
-        return [*([] if ended else [self._end_id]), *self._encoded(results[-1].observation)]
+        return [*([] if ended else [self._end_id]), *self._encoded(text_of(results[-1].observation))]
 
     def answer(self, action: str) -> list[int]:
         """Return the action's tokens, and the end token unless each action is one token."""
@@ -65,4 +67,4 @@ class PlainRenderer:
 
     def _read(self, written: tuple[int, ...]) -> Move:
         text = str(self._tokenizer.decode(list(written), skip_special_tokens=True))
-        return text_move(self._actions, text)
+        return self._form.read_text(text)

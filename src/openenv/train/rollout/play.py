@@ -4,66 +4,24 @@ The rules of an episode are here, whatever steps the environment: the loop (`ope
 with a loop of its own, such as TRL's or Inspect's.
 """
 
-import json
 import sys
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
-from openenv.adapters.text import ActionText
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import InvalidRequestError, OpenEnvError, RequestRejectedError
 from openenv.train.episodes.episode import Episode
-from openenv.train.tools.contents import call_problem, refusal_text
-from openenv.train.tools.environment_tools import EnvironmentTools
+from openenv.train.episodes.played_episode import text_of
+from openenv.train.forms.moves import Move, MoveResult
+from openenv.train.tools.contents import Content, call_problem, refusal_text
 
-__all__ = ["Limits", "Move", "MoveResult", "Play", "Shown", "call_text", "text_move", "tool_move"]
+__all__ = ["Limits", "Play", "Shown"]
 
-Shown = Callable[[StepResult[Any]], str]
+Shown = Callable[[StepResult[Any]], Content]
 """Writes what an agent is shown of a result."""
-
-
-# Made for every action of every episode, which a frozen dataclass would be slow at.
-class Move(NamedTuple):
-    """One action of an agent.
-
-    Attributes:
-        text: The action as text; of a model, what it wrote.
-        action: What is sent to the environment; ``None`` for nothing.
-        problem: Why it is no legal action; ``None`` if it is one.
-        tool: The tool that is called; empty where actions are texts, or no call could be read.
-        arguments: Its arguments.
-    """
-
-    text: str
-    action: Any = None
-    problem: str | None = None
-    tool: str = ""
-    arguments: Mapping[str, Any] = MappingProxyType({})
-
-
-class MoveResult(NamedTuple):
-    """What came of a move.
-
-    Attributes:
-        move: The move.
-        observation: What the agent is shown now, as text.
-        problem: Why it was no legal action, if it was none.
-        result: What the environment answered; ``None`` if it answered nothing, or refused.
-    """
-
-    move: Move
-    observation: str
-    problem: str | None = None
-    result: StepResult[Any] | None = None
-
-    @property
-    def text(self) -> str:
-        """What a tool answers: what the action gave, or why it was not done."""
-        return self.observation if self.result is not None or self.problem is None else self.problem
 
 
 @dataclass(frozen=True)
@@ -97,7 +55,7 @@ class Play:
         task: What its reset is passed, with the seed if there is one.
         number: Its number among the episodes that are played together, which is that of its session.
         max_turns: Moves after which it is cut off; ``None`` for no limit.
-        shown: Writes observations for the record; ``None`` for a record without them.
+        shown: Writes what the agent is shown of a result; ``None`` for an episode without that.
         parameters: What the reset is sent in place of all of the task.
 
     Attributes:
@@ -106,7 +64,7 @@ class Play:
         parameters: As above.
         first: What the reset gave; ``None`` before it, and where it failed.
         last: What the environment answered last.
-        observation: What the agent is shown now, as text.
+        observation: What the agent is shown now.
         results: What came of the moves, but for one that the environment failed at.
         answered: Those of them that belong to the agent's last answer.
 
@@ -133,7 +91,7 @@ class Play:
         self.parameters = dict(task) if parameters is None else dict(parameters)
         self.first: StepResult[Any] | None = None
         self.last: StepResult[Any] | None = None
-        self.observation = ""
+        self.observation: Content = ""
         self.results: list[MoveResult] = []
         self.answered: list[MoveResult] = []
         self._max_turns = sys.maxsize if max_turns is None else max_turns
@@ -189,7 +147,7 @@ class Play:
         elif isinstance(result, RequestRejectedError | InvalidRequestError):
             # The rules refuse the action: nothing happened, and the agent may try again.
             problem, result = refusal_text(result), None
-        self.episode.add_turn(self.observation, move.text, result, problem)
+        self.episode.add_turn(text_of(self.observation), move.text, result, problem)
         self.episode.took_s = time.monotonic() - self._began
         if self.episode.error is None:
             self._add_result(move, problem, result)
@@ -214,45 +172,3 @@ class Play:
         self.last = result
         if self._shown is not None:
             self.observation = self._shown(result)
-
-
-def call_text(name: str, arguments: Any) -> str:
-    """Write a call of a tool as the text of an action: the tool's name, and its arguments as JSON.
-
-    Args:
-        name: The tool.
-        arguments: Its arguments; a text is taken for what was to be JSON.
-
-    Example:
-        >>> call_text("guess", {"word": "mouse"})
-        'guess {"word": "mouse"}'
-    """
-    written = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, default=str)
-    return f"{name} {written}"
-
-
-def text_move(actions: ActionText, text: str) -> Move:
-    """Make a move of a text, which need be no legal action.
-
-    Args:
-        actions: Reads actions from text.
-        text: The text.
-    """
-    reading = actions.read(text)
-    return Move(text, reading.action, reading.problem)
-
-
-def tool_move(tools: EnvironmentTools, name: str, arguments: Any) -> Move:
-    """Make a move of a call of a tool, which need be no legal one.
-
-    Args:
-        tools: The environment's tools.
-        name: The tool that is called.
-        arguments: What it is called with.
-    """
-    text = call_text(name, arguments)
-    given = arguments if isinstance(arguments, Mapping) else {}
-    try:
-        return Move(text, tools.action(name, arguments), tool=name, arguments=given)
-    except InvalidRequestError as error:
-        return Move(text, problem=refusal_text(error), tool=name, arguments=given)

@@ -1,33 +1,26 @@
-"""How an episode becomes tokens, and tokens an agent's moves; texts that all conversations share.
+"""Renderers: a form of the conversation with a tokenizer, so that episodes become tokens, and tokens moves.
 
 The tokens that a model wrote are never decoded and tokenised again: an episode's tokens are exactly what it was fed
 and what it wrote, so that training sees what sampling saw.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.rollout.play import Move, MoveResult
-from openenv.train.tools.contents import call_content
+from openenv.train.episodes.played_episode import Message
+from openenv.train.forms.moves import Move, MoveResult
+from openenv.train.tools.contents import Content
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-__all__ = [
-    "MessagesOf",
-    "Renderer",
-    "first_content",
-    "next_content",
-    "stop_ids_of",
-    "text_of",
-    "user_message",
-]
+__all__ = ["MessagesOf", "Renderer", "stop_ids_of", "text_only", "user_message"]
 
 CACHE_SIZE = 10_000
 
-MessagesOf = Callable[[Any, str], list[dict[str, Any]]]
+MessagesOf = Callable[[Any, str], list[Message]]
 """Makes the conversation up to the first answer, of the dataset's prompt and what the user says first."""
 
 
@@ -75,37 +68,20 @@ class Renderer(Protocol):
         ...
 
 
-def first_content(instructions: str, observation: str) -> str:
-    """Return what a conversation says before the first action."""
-    return f"{instructions}\n\n{observation}"
-
-
-def next_content(observation: str, problem: str | None = None) -> str:
-    """Return what a conversation says between two actions.
-
-    Args:
-        observation: What the agent is shown now.
-        problem: Why what it wrote last was no legal action, if it was none.
-    """
-    return f"That was no legal action: {problem}\n\n{observation}" if problem else observation
-
-
-def user_message(prompt: Any, content: str) -> list[dict[str, Any]]:
+def user_message(prompt: Any, content: str) -> list[Message]:
     """Make a conversation of one message of the user, for episodes without a dataset's prompt."""
     return [{"role": "user", "content": content}]
 
 
-def text_of(result: StepResult[Any], pixels: Collection[str] = ()) -> str:
-    """Return what a model is shown of a result, which must be text.
+def text_only(content: Content) -> str:
+    """Return what a model is shown, which must be text.
 
     Args:
-        result: The result.
-        pixels: The fields of an observation that are declared as the pixels of a picture.
+        content: What a form shows of a result.
 
     Raises:
         ConfigurationError: It has pictures, which TRL's rollout functions cannot hand on.
     """
-    content = call_content(result, pixels)
     if isinstance(content, str):
         return content
     raise ConfigurationError(

@@ -1,19 +1,17 @@
 """An episode in a session of its own, whose caller owns the loop and calls tools: TRL's, or Inspect's."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from openenv.core.client.tools import EPISODE_OVER
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import OpenEnvError
 from openenv.core.sync_client import SyncEnvClient
-from openenv.train.rollout.play import Move, MoveResult, Play, call_text, tool_move
-from openenv.train.tools.contents import Content, call_content
-from openenv.train.tools.environment_tools import EnvironmentTools
+from openenv.train.forms.moves import Move
+from openenv.train.forms.tool_form import EPISODE_FAILED, EPISODE_OVER, ToolForm, call_text
+from openenv.train.rollout.play import Play
+from openenv.train.tools.contents import Content
 
-__all__ = ["EPISODE_FAILED", "EPISODE_OVER", "ToolPlay", "result_content"]
-
-EPISODE_FAILED = "The environment has failed, and the episode is over. No further action is taken."
+__all__ = ["ToolPlay"]
 
 
 class ToolPlay(Play):
@@ -22,26 +20,23 @@ class ToolPlay(Play):
     Args:
         task: What its reset is passed.
         session: A session of its own.
-        tools: The environment's tools.
+        form: What the calls and their results look like.
         max_turns: Calls after which it is cut off; ``None`` for no limit.
         parameters: What the reset is sent in place of all of the task.
-        pixels: The fields of observations that are declared as the pixels of a picture.
     """
 
     def __init__(
         self,
         task: Mapping[str, Any],
         session: SyncEnvClient[Any, Any, Any],
-        tools: EnvironmentTools,
+        form: ToolForm,
         *,
         max_turns: int | None = None,
         parameters: Mapping[str, Any] | None = None,
-        pixels: Collection[str] = (),
     ) -> None:
-        super().__init__(task, max_turns=max_turns, parameters=parameters)
-        self._pixels = pixels
+        super().__init__(task, max_turns=max_turns, shown=form.shown, parameters=parameters)
         self._session = session
-        self._tools = tools
+        self._form = form
 
     def reset(self) -> StepResult[Any]:
         """Start the episode.
@@ -76,23 +71,13 @@ class ToolPlay(Play):
         if self.is_over:
             return EPISODE_OVER
         unreadable = Move(call_text(name, arguments), problem=problem, tool=name)
-        move = tool_move(self._tools, name, arguments) if problem is None else unreadable
+        move = self._form.call(name, arguments) if problem is None else unreadable
         self.act([move])
         self.note(None if move.action is None else self._step(move.action))
-        return result_content(self.answered[0], self._pixels) if self.answered else EPISODE_FAILED
+        return self.answered[0].content if self.answered else EPISODE_FAILED
 
     def _step(self, action: Any) -> StepResult[Any] | OpenEnvError:
         try:
             return self._session.step(action)
         except OpenEnvError as error:
             return error
-
-
-def result_content(result: MoveResult, pixels: Collection[str] = ()) -> Content:
-    """Return what a tool answers, with pictures: what the call gave, or why it was refused.
-
-    Args:
-        result: What came of the call.
-        pixels: The fields of observations that are declared as the pixels of a picture.
-    """
-    return result.text if result.result is None else call_content(result.result, pixels)

@@ -8,15 +8,16 @@ again; only what the template puts after it is.
 import copy
 import json
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from openenv.core.client_types import StepResult
 from openenv.core.documents import read_arguments
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.rollout.play import Move, MoveResult, tool_move
-from openenv.train.rollout.renderer import MessagesOf, text_of
-from openenv.train.tools.environment_tools import EnvironmentTools
+from openenv.train.episodes.played_episode import Message
+from openenv.train.forms.moves import Move, MoveResult
+from openenv.train.forms.tool_form import ToolForm, call_message
+from openenv.train.rollout.renderer import MessagesOf, text_only
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -25,7 +26,7 @@ __all__ = ["ToolRenderer", "Unreadable", "reads_tool_calls"]
 
 Unreadable = Literal["tell", "end"]
 
-_QUESTION: dict[str, Any] = {"role": "user", "content": "?"}
+_QUESTION: Message = {"role": "user", "content": "?"}
 _UNREADABLE = "No tool call could be read in that. Write it exactly as the tools are described."
 
 
@@ -38,13 +39,12 @@ class ToolRenderer:
 
     Args:
         tokenizer: A tokenizer whose chat template knows tools.
-        tools: The environment's tools.
+        form: What observations and calls look like.
         messages_of: Makes the conversation up to the first answer.
         stop_ids: Tokens that end an answer.
         settings: What else is passed to the template.
         max_action_tokens: How many tokens an answer may have; ``None`` for what there is room for.
         unreadable: Whether the model reads an error after a call that cannot be parsed, or the episode ends with it.
-        pixels: The fields of observations that are declared as the pixels of a picture.
 
     Attributes:
         stop_ids: As above.
@@ -58,26 +58,23 @@ class ToolRenderer:
     def __init__(
         self,
         tokenizer: "PreTrainedTokenizerBase",
-        tools: EnvironmentTools,
+        form: ToolForm,
         messages_of: MessagesOf,
         stop_ids: frozenset[int],
         *,
         settings: Mapping[str, Any] | None = None,
         max_action_tokens: int | None = None,
         unreadable: Unreadable = "tell",
-        pixels: Collection[str] = (),
     ) -> None:
-        self._tools = tools
+        self._form = form
         self._unreadable = unreadable
-        self._schemas = tools.schemas()
         self._messages_of = messages_of
-        self._pixels = pixels
         self.stop_ids = stop_ids
         self.max_action_tokens = sys.maxsize if max_action_tokens is None else max_action_tokens
         pad_id = tokenizer.pad_token_id
         self.pad_id = int(tokenizer.eos_token_id if pad_id is None else pad_id)
         self._tokenizer = _reading_tokenizer(tokenizer)
-        self._settings = {**(settings or {}), "tools": self._schemas}
+        self._settings = {**(settings or {}), "tools": form.tools}
         training_template = _training_template(self._tokenizer)
         if training_template is not None:
             self._settings["chat_template"] = training_template
@@ -93,22 +90,23 @@ class ToolRenderer:
         Raises:
             ConfigurationError: It has pictures.
         """
-        return text_of(result, self._pixels)
+        return text_only(self._form.shown(result))
 
     def opening(self, prompt: Any, observation: str) -> list[int]:
         """Return the tokens of the tools, the dataset's prompt and the first observation."""
-        return self._encoded(self._rendered(self._messages_of(prompt, observation), answer_follows=True))
+        messages = self._messages_of(prompt, text_only(self._form.opening(observation)))
+        return self._encoded(self._rendered(messages, answer_follows=True))
 
     def read(self, written: Sequence[int]) -> list[Move]:
         """Return the calls in an answer; without any the agent ends the episode."""
         from trl.chat_template_utils import parse_response
 
-        schemas: Any = self._schemas
+        schemas: Any = self._form.tools
         message = parse_response(self._tokenizer, list(written), prefix=self._before_answer, tools=schemas)
         calls = message.get("tool_calls") or []
         if calls:
             functions = [call.get("function", call) for call in calls]
-            return [tool_move(self._tools, str(each["name"]), read_arguments(each["arguments"])) for each in functions]
+            return [self._form.call(str(each["name"]), read_arguments(each["arguments"])) for each in functions]
         text = str(self._tokenizer.decode(list(written), skip_special_tokens=False))
         if self._unreadable == "end" or self._opening_of_calls not in text:
             return []
@@ -125,9 +123,8 @@ class ToolRenderer:
         Raises:
             ConfigurationError: The chat template writes answers differently once they are given.
         """
-        function = {"type": "function", "function": {"name": name, "arguments": dict(arguments)}}
         before = self._rendered([_QUESTION], answer_follows=True)
-        answered = [_QUESTION, {"role": "assistant", "content": "", "tool_calls": [function]}]
+        answered = [_QUESTION, call_message(Move("", tool=name, arguments=arguments))]
         whole = self._rendered(answered, answer_follows=False)
         if not whole.startswith(before):
             raise ConfigurationError(
@@ -151,14 +148,11 @@ class ToolRenderer:
         """Return what the template puts after the calls: the end of the answer, and what each call gave."""
         # Whatever the model called, the template is shown a tool that there is.
         called = [result.move.tool for result in results]
-        names = [name if name in self._tools.names else self._tools.names[0] for name in called]
+        names = [name if name in self._form.names else self._form.names[0] for name in called]
         calls = [{"type": "function", "function": {"name": name, "arguments": {}}} for name in names]
-        calling: list[dict[str, Any]] = [_QUESTION, {"role": "assistant", "content": "", "tool_calls": calls}]
-        answers = [
-            {"role": "tool", "name": name, "content": result.text} for name, result in zip(names, results, strict=True)
-        ]
-        before = self._rendered(calling, answer_follows=False)
-        whole = self._rendered([*calling, *answers], answer_follows=True)
+        answer: Message = {"role": "assistant", "content": "", "tool_calls": calls}
+        before = self._rendered([_QUESTION, answer], answer_follows=False)
+        whole = self._rendered([_QUESTION, answer, *self._form.replies(answer, results)], answer_follows=True)
         if not whole.startswith(before):
             raise ConfigurationError(
                 f"The chat template of {self._tokenizer.name_or_path} writes a call of {names[0]} differently "
@@ -177,15 +171,14 @@ class ToolRenderer:
 
     def _learn_opening(self, before_answer: str) -> str:
         """Return how a call begins, which distinguishes a broken one from an answer without any."""
-        name = self._tools.names[0]
-        call = {"type": "function", "function": {"name": name, "arguments": {}}}
-        answered = [_QUESTION, {"role": "assistant", "content": "", "tool_calls": [call]}]
+        name = self._form.names[0]
+        answered = [_QUESTION, call_message(Move("", tool=name))]
         whole = self._rendered(answered, answer_follows=False)
         opening = whole.removeprefix(before_answer).partition(name)[0]
         pieces = [piece for piece in opening.split() if "think" not in piece]
         return pieces[0] if pieces else name
 
-    def _rendered(self, messages: list[dict[str, Any]], *, answer_follows: bool) -> str:
+    def _rendered(self, messages: list[Message], *, answer_follows: bool) -> str:
         rendered: Any = self._tokenizer.apply_chat_template(
             messages, tokenize=False, add_generation_prompt=answer_follows, **self._settings
         )

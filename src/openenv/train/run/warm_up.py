@@ -25,8 +25,11 @@ from openenv.train.agents.policy import Policy, takes_gpu
 from openenv.train.agents.recording import form_of, play_tasks
 from openenv.train.dataset.recorded import recorded_episodes
 from openenv.train.episodes.episode import Episode
-from openenv.train.rollout.play import MoveResult, call_text
-from openenv.train.rollout.renderer import Renderer, first_content
+from openenv.train.episodes.played_episode import text_of
+from openenv.train.forms.moves import MoveResult
+from openenv.train.forms.text_form import TextForm
+from openenv.train.forms.tool_form import call_text
+from openenv.train.rollout.renderer import Renderer
 from openenv.train.run.lora import lora_config, whole_model
 from openenv.train.settings.config import TrainConfig
 from openenv.train.spec.example_check import player_missing
@@ -100,7 +103,8 @@ def find_examples(config: TrainConfig, sessions: Sessions, policy: Policy | None
         found = list(_collected_calls(Path(config.sft), sessions.name))
     else:
         assert policy is not None
-        found = list(_collected(Path(config.sft), sessions.instructions(policy.actions)))
+        form = TextForm(policy.actions, sessions.instructions(policy.actions))
+        found = list(_collected(Path(config.sft), text_of(form.opening(""))))
     legal = [episode for episode in found if episode.error is None and episode.turns and not episode.illegal_actions]
     if not legal:
         raise ConfigurationError("Of the episodes to learn from, none has legal actions only.")
@@ -256,12 +260,11 @@ def _recorded(traces: str, sessions: Sessions) -> Iterator[Episode]:
     return recorded_episodes(traces, name, form_of(sessions))
 
 
-def _collected(folder: Path, instructions: str) -> Iterator[Episode]:
+def _collected(folder: Path, before: str) -> Iterator[Episode]:
     """Read the episodes of a collection whose actions are texts."""
     lines = Collection(folder).read()
     if not lines:
         raise ConfigurationError(f"Expected a folder that openenv collect has made, with episodes; got {folder}.")
-    before = first_content(instructions, "")
     for line in lines:
         messages = [message for message in line["messages"] if message["role"] != "system"]
         opening = messages[0]["content"]

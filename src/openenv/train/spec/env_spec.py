@@ -22,10 +22,10 @@ from openenv.core.reset_check import check_reset_parameters, nearest_name, witho
 from openenv.core.sync_client import SyncEnvClient
 from openenv.train.spec.environment_reward import ComponentReward, EnvironmentReward
 from openenv.train.spec.sessions import CAPACITY_WAIT_S, Sessions
-from openenv.train.spec.task_dataset import Prompt, dataset_of, is_dataset, joined, messages_of_row
+from openenv.train.spec.task_dataset import Prompt, dataset_of, is_dataset, messages_of_row
 from openenv.train.spec.tool_environment import ToolEnvironment, tool_environment_class
 from openenv.train.tasks.task_rows import task_rows
-from openenv.train.tools.contents import Content, call_content
+from openenv.train.tools.contents import Content, call_content, joined
 from openenv.train.tools.environment_tools import EnvironmentTools
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from openenv.core.background_loop import background_loop
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.rubrics.group_judge import GroupJudge, GroupVerdict
-from openenv.train.rollout.play import call_text
+from openenv.train.forms.tool_form import call_text
 from openenv.train.spec.tool_environment import EpisodeStep, ToolEnvironment
 
 __all__ = ["GroupReward"]

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from openenv.adapters.text import ActionText
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.episodes.played_episode import text_of
+from openenv.train.forms.text_form import TextForm
+from openenv.train.forms.tool_form import ToolForm
 from openenv.train.rollout.chat_renderer import ChatRenderer
 from openenv.train.rollout.loop import play_together
 from openenv.train.rollout.model_agent import ModelAgent
 from openenv.train.rollout.plain_renderer import PlainRenderer
-from openenv.train.rollout.play import Limits, MoveResult, Play
+from openenv.train.rollout.play import Limits, Play
 from openenv.train.rollout.renderer import Renderer, stop_ids_of
 from openenv.train.rollout.tool_renderer import ToolRenderer, Unreadable, reads_tool_calls
 from openenv.train.spec.interfaces import Spec, Specs
@@ -27,9 +29,9 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
     from trl.trainer.grpo_trainer import GRPOTrainer
 
-__all__ = ["ActionForm", "RolloutFunction"]
+__all__ = ["FormName", "RolloutFunction"]
 
-ActionForm = Literal["auto", "tools", "text", "token"]
+FormName = Literal["auto", "tools", "text", "token"]
 
 _SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 
@@ -73,7 +75,7 @@ class RolloutFunction:
         self,
         spec: Specs,
         *,
-        actions: ActionForm = "auto",
+        actions: FormName = "auto",
         max_action_tokens: int | None = None,
         fallback: str | None = None,
         unreadable: Unreadable = "end",
@@ -136,7 +138,7 @@ class RolloutFunction:
 
 @dataclass(frozen=True)
 class _Settings:
-    actions: ActionForm
+    actions: FormName
     max_action_tokens: int | None
     fallback: str | None
     unreadable: Unreadable
@@ -230,13 +232,12 @@ class _EnvironmentRollout:
         if settings.actions == "tools" or (settings.actions == "auto" and reads_tool_calls(tokenizer)):
             return ToolRenderer(
                 tokenizer,
-                self._spec.tools,
+                ToolForm(self._spec.tools, self._spec.pool.pixels),
                 self._spec.messages_of,
                 stop_ids_of(tokenizer, model),
                 settings=template,
                 max_action_tokens=settings.max_action_tokens,
                 unreadable=settings.unreadable,
-                pixels=self._spec.pool.pixels,
             )
         actions = ActionText(self._spec.pool.action, settings.fallback)
         longest = 1 if settings.actions == "token" else settings.max_action_tokens or sys.maxsize
@@ -247,18 +248,16 @@ class _EnvironmentRollout:
         return ChatRenderer(
             tokenizer,
             model,
-            actions,
-            actions.instructions(),
+            TextForm(actions, actions.instructions(), self._spec.pool.pixels),
             longest,
             settings=template,
             messages_of=self._spec.messages_of,
-            pixels=self._spec.pool.pixels,
         )
 
     def _fields(self, play: Play) -> dict[str, Any]:
         episode = play.episode
         reward = None if episode.error else episode.reward
-        trajectory = list(map(_step_of, play.results))
+        trajectory = list(map(EpisodeStep.of, play.results))
         penalty = self._settings.illegal_penalty * episode.illegal_actions
         return {
             "prompt_ids": episode.prompt_ids,
@@ -301,8 +300,3 @@ def _sampling_of(trainer: "GRPOTrainer") -> dict[str, Any]:
     own = {name: getattr(trainer, name) for name in _SAMPLING}
     given: Any = trainer.args.generation_kwargs  # type: ignore[attr-defined]
     return {name: value for name, value in {**own, **(given or {})}.items() if value is not None}
-
-
-def _step_of(result: MoveResult) -> EpisodeStep:
-    move = result.move
-    return EpisodeStep.of(result, move.arguments if move.tool else {"text": move.text}, result.text)

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from openenv.core.client.tools import TRAINER_COLUMNS
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.tools.contents import Content
+from openenv.train.tools.contents import joined
 
 if TYPE_CHECKING:
     from datasets import Dataset  # type: ignore[import-untyped]
 
-__all__ = ["Prompt", "dataset_of", "is_dataset", "joined", "messages_of_row"]
+__all__ = ["Prompt", "dataset_of", "is_dataset", "messages_of_row"]
 
 Prompt = list[dict[str, Any]]
 
@@ -35,17 +35,6 @@ def messages_of_row(prompt: Any) -> Prompt:
     *before, last = (dict(message) for message in prompt)
     content = last.get("content") or ""
     return [*before, {**last, "content": joined(content, "\n\n") if content else ""}]
-
-
-def joined(content: Content, observation: Content) -> Content:
-    """Put an observation behind a message's content, as TRL does."""
-    if isinstance(content, str) and isinstance(observation, str):
-        return content + observation
-    return [*_blocks(content), *_blocks(observation)]
-
-
-def _blocks(content: Content) -> list[dict[str, Any]]:
-    return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
 def dataset_of(prompts: list[Prompt], rows: list[dict[str, Any]], **columns: list[Any]) -> "Dataset":

@@ -21,10 +21,11 @@ from openenv.core.exceptions import (
 )
 from openenv.core.wire.results import component_totals
 from openenv.train.episodes.played_episode import text_of
-from openenv.train.rollout.play import MoveResult
-from openenv.train.rollout.tool_play import EPISODE_FAILED, EPISODE_OVER, ToolPlay
+from openenv.train.forms.moves import MoveResult
+from openenv.train.forms.tool_form import EPISODE_FAILED, EPISODE_OVER, ToolForm
+from openenv.train.rollout.tool_play import ToolPlay
 from openenv.train.spec.interfaces import Spec
-from openenv.train.tools.contents import Content, call_content
+from openenv.train.tools.contents import Content
 from openenv.train.tools.environment_tools import EnvironmentTools
 
 if TYPE_CHECKING:
@@ -58,19 +59,14 @@ class EpisodeStep:
     components: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, result: MoveResult, arguments: Mapping[str, Any], shown: Content) -> Self:
-        """Write down what came of a move.
-
-        Args:
-            result: What came of it.
-            arguments: The arguments of the call.
-            shown: What the model is shown.
-        """
-        answered = result.result
+    def of(cls, result: MoveResult) -> Self:
+        """Write down what a move came to; where actions are texts, the argument is ``text``."""
+        move, answered = result.move, result.result
+        arguments = move.arguments if move.tool else {"text": move.text}
         reward = None if answered is None or answered.reward is None else float(answered.reward)
         done = answered is not None and answered.done
         components = {} if answered is None else answered.reward_components
-        return cls(result.move.tool, arguments, shown, reward, done, result.problem, components)
+        return cls(move.tool, arguments, result.content, reward, done, result.problem, components)
 
 
 class ToolEnvironment:
@@ -111,7 +107,7 @@ class ToolEnvironment:
     def opening(self) -> str:
         """The first observation, as text; empty before the first reset, and where it failed."""
         first = None if self._play is None else self._play.first
-        return "" if first is None else text_of(call_content(first, self._spec.pool.pixels))
+        return "" if first is None else text_of(self._form.shown(first))
 
     @property
     def trajectory(self) -> list[EpisodeStep]:
@@ -190,8 +186,7 @@ class ToolEnvironment:
         task = self._spec.task_of_row(row)
         limit = self._spec.max_turns
         parameters = self._spec.taken(task)
-        pixels = self._spec.pool.pixels
-        play = ToolPlay(task, self._client, self._tools, max_turns=limit, parameters=parameters, pixels=pixels)
+        play = ToolPlay(task, self._client, self._form, max_turns=limit, parameters=parameters)
         self._play, self._trajectory = play, []
         try:
             result = play.reset()
@@ -207,13 +202,17 @@ class ToolEnvironment:
         except OpenEnvError as error:
             return self._failed(error)
         self._spec.check_shown(result.observation)
-        return call_content(result, pixels)
+        return play.observation
 
     def _get_reward(self) -> float | None:
         """Return the sum of the environment's rewards; ``None`` where it failed."""
         return self.reward
 
     get_reward = HiddenMethod(_get_reward)
+
+    @cached_property
+    def _form(self) -> ToolForm:
+        return ToolForm(self._tools, self._spec.pool.pixels)
 
     @cached_property
     def _client(self) -> "SyncEnvClient[Any, Any, Any]":
@@ -231,7 +230,7 @@ class ToolEnvironment:
             return shown
         if play.episode.error is not None:
             return self._failed(play.episode.error)
-        self._trajectory.append(EpisodeStep.of(play.results[-1], arguments, shown))
+        self._trajectory.append(EpisodeStep.of(play.results[-1]))
         return shown
 
     def _failed(self, error: OpenEnvError) -> str:
@@ -255,9 +254,9 @@ def tool_environment_class(name: str, tools: EnvironmentTools, *, gives_reward: 
     if gives_reward:
         members["get_reward"] = ToolEnvironment._get_reward
     class_name = f"{_camel_case(name)}Environment"
-    for form in tools.forms:
-        attribute = _attribute(form.name, members)
-        members[attribute] = form.method(_called, f"{class_name}.{attribute}")
+    for method in tools.methods:
+        attribute = _attribute(method.name, members)
+        members[attribute] = method.function(_called, f"{class_name}.{attribute}")
     return type(class_name, (ToolEnvironment,), members)
 
 

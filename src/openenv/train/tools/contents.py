@@ -23,7 +23,7 @@ from openenv.core.wire.media import pixels_of_rows
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["Content", "call_content", "call_problem", "observed_pixels", "refusal_text"]
+__all__ = ["Content", "blocks_of", "call_content", "call_problem", "joined", "observed_pixels", "refusal_text"]
 
 # Fields of an observation that say how a call went, not what it gave.
 _OF_CALLS = frozenset({"tool_name", "result", "error"})
@@ -78,6 +78,18 @@ def call_content(result: StepResult[Any], pixels: Collection[str] = ()) -> Conte
     prompt = shown.get("prompt")
     only_prompt = isinstance(prompt, str) and not shown.keys() - _NOT_SHOWN - {"prompt"}
     return _content(str(prompt) if only_prompt else observation_text(shown), [*_all(pictures.values())])
+
+
+def blocks_of(content: Content) -> list[dict[str, Any]]:
+    """Return content as blocks."""
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def joined(content: Content, more: Content) -> Content:
+    """Put content behind other content, as TRL does with a prompt and an observation."""
+    if isinstance(content, str) and isinstance(more, str):
+        return content + more
+    return [*blocks_of(content), *blocks_of(more)]
 
 
 def call_problem(result: StepResult[Any]) -> str | None:

@@ -29,7 +29,7 @@ from openenv.core.typed_client import TypedEnvClient
 from openenv.core.wire.actions import action_member, action_members, action_model, decode_action, member_action
 from openenv.core.wire.mcp_types import ListedTool
 from openenv.train.tools.contents import refusal_text
-from openenv.train.tools.tool_methods import ToolForm
+from openenv.train.tools.tool_methods import ToolMethod
 
 __all__ = ["EnvironmentTools", "calls_tools_only"]
 
@@ -198,9 +198,9 @@ class EnvironmentTools:
         return tuple(tool.name for tool in self.tools)
 
     @cached_property
-    def forms(self) -> tuple[ToolForm, ...]:
-        """Their forms as Python methods."""
-        return tuple(map(ToolForm, self.tools))
+    def methods(self) -> tuple[ToolMethod, ...]:
+        """The methods in Python that they become."""
+        return tuple(map(ToolMethod, self.tools))
 
     def schemas(self) -> list[dict[str, Any]]:
         """Return them as chat templates take them, as ``{"type": "function", "function": {...}}``.
@@ -208,7 +208,7 @@ class EnvironmentTools:
         They are what ``transformers.utils.get_json_schema`` makes of the methods that TRL's ``environment_factory``
         offers, so that a model is shown the same text wherever it plays.
         """
-        return [form.schema() for form in self.forms]
+        return [method.schema() for method in self.methods]
 
     def action(self, name: str, arguments: Mapping[str, Any]) -> BaseModel | dict[str, Any]:
         """Make what ``step`` is given for a call.
@@ -230,7 +230,7 @@ class EnvironmentTools:
             raise InvalidRequestError(
                 f"{name}: expected the arguments as an object with names and values, got {arguments!r:.100}."
             )
-        named = self.forms[self.names.index(name)].arguments((), arguments)
+        named = self.methods[self.names.index(name)].arguments((), arguments)
         kind = self._kinds.get(name)
         if kind is not None:
             return kind.action(named)
@@ -251,7 +251,7 @@ class EnvironmentTools:
             ConfigurationError: It is none of this environment's.
         """
         name, arguments = self._call(action)
-        keys = {parameter.key: parameter.name for parameter in self.forms[self.names.index(name)].parameters}
+        keys = {parameter.key: parameter.name for parameter in self.methods[self.names.index(name)].parameters}
         return name, {keys.get(key, key): value for key, value in arguments.items()}
 
     def _call(self, action: BaseModel | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -17,7 +17,7 @@ from openenv.core.env_server.mcp_types import Tool
 from openenv.core.schema.hints import hint_of, hint_schema
 from openenv.core.schema.plain import plain_schema
 
-__all__ = ["ToolForm", "ToolParameter"]
+__all__ = ["ToolMethod", "ToolParameter"]
 
 # What says nothing that a hint has to say.
 _BESIDE = frozenset({"title", "description", "default", "$defs"})
@@ -48,8 +48,8 @@ class ToolParameter:
     default: Any = None
 
 
-class ToolForm:
-    """The form that a tool has as a method.
+class ToolMethod:
+    """The method that a tool becomes.
 
     Args:
         tool: The tool.
@@ -62,13 +62,13 @@ class ToolForm:
     Example:
         >>> word = {"type": "string", "description": "five letters", "minLength": 5}
         >>> schema = {"type": "object", "properties": {"word": word}, "required": ["word"]}
-        >>> form = ToolForm(Tool(name="guess", description="Guess the word.", input_schema=schema))
-        >>> print(form.docstring)
+        >>> method = ToolMethod(Tool(name="guess", description="Guess the word.", input_schema=schema))
+        >>> print(method.docstring)
         Guess the word.
         <BLANKLINE>
         Args:
             word: five letters (JSON Schema: {"minLength": 5})
-        >>> form.signature
+        >>> method.signature
         <Signature (self, word: str)>
     """
 
@@ -136,8 +136,8 @@ class ToolForm:
         keys = {parameter.name: parameter.key for parameter in self.parameters}
         return {keys.get(name, name): value for name, value in {**placed, **named}.items()}
 
-    def method(self, call: Callable[[Any, str, dict[str, Any]], Any], attribute: str) -> Callable[..., Any]:
-        """Make the method.
+    def function(self, call: Callable[[Any, str, dict[str, Any]], Any], attribute: str) -> Callable[..., Any]:
+        """Make the method's function.
 
         Args:
             call: What a call does: it is given the instance, the tool's name and the arguments.
@@ -145,9 +145,9 @@ class ToolForm:
         """
 
         def method(self: Any, /, *values: Any, **named: Any) -> Any:
-            return call(self, form.name, form.arguments(values, named))
+            return call(self, tool.name, tool.arguments(values, named))
 
-        form = self
+        tool = self
         method.__name__ = self.name
         method.__qualname__ = attribute
         method.__doc__ = self.docstring

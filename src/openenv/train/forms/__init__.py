@@ -1,0 +1,1 @@
+"""Forms of a conversation: how results and actions look to a model, and what its answers mean."""

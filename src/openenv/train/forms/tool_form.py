@@ -1,0 +1,126 @@
+"""Conversations in which an answer calls tools, and messages of the tools say what the calls gave."""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from openenv.core.client.tools import EPISODE_OVER
+from openenv.core.client_types import StepResult
+from openenv.core.exceptions import InvalidRequestError
+from openenv.train.episodes.played_episode import Message
+from openenv.train.forms.form import Form
+from openenv.train.forms.moves import Move, MoveResult
+from openenv.train.tools.contents import Content, call_content, joined, refusal_text
+from openenv.train.tools.environment_tools import EnvironmentTools
+
+__all__ = ["EPISODE_FAILED", "EPISODE_OVER", "ToolForm", "call_message", "call_text", "tool_messages"]
+
+EPISODE_FAILED = "The environment has failed, and the episode is over. No further action is taken."
+
+
+class ToolForm(Form):
+    """Actions are calls of tools. An answer without a call ends the episode, as it does in TRL's own loop.
+
+    Args:
+        tools: The environment's tools.
+        pixels: The fields of observations that are declared as the pixels of a picture.
+        instructions: What comes before the first observation; empty for nothing.
+
+    Attributes:
+        names: The tools' names.
+        tools: Their schemas, as chat templates take them.
+    """
+
+    def __init__(self, tools: EnvironmentTools, pixels: Collection[str] = (), instructions: str = "") -> None:
+        self._tools = tools
+        self._pixels = pixels
+        self._instructions = instructions
+        self.names = tools.names
+        self.tools = tools.schemas()
+
+    def shown(self, result: StepResult[Any]) -> Content:
+        """Return what a call gave, or the first observation."""
+        return call_content(result, self._pixels)
+
+    def opening(self, observation: Content) -> Content:
+        """Return the instructions, if there are any, and the observation."""
+        between = "\n\n" if self._instructions and observation else ""
+        return joined(f"{self._instructions}{between}", observation) if self._instructions else observation
+
+    def move(self, action: Any) -> Move:
+        """Return a call, whose text is the tool's name and the arguments in JSON."""
+        name, arguments = self._tools.call(action)
+        return Move(call_text(name, arguments), action, tool=name, arguments=arguments)
+
+    def read(self, answer: Message) -> list[Move]:
+        """Return the calls in an answer."""
+        functions = [call["function"] for call in answer.get("tool_calls") or ()]
+        return [self.call(function["name"], function["arguments"]) for function in functions]
+
+    def call(self, name: str, arguments: Any) -> Move:
+        """Make a move of a call, which need be no legal one.
+
+        Args:
+            name: The tool that is called.
+            arguments: What it is called with.
+        """
+        text = call_text(name, arguments)
+        given = arguments if isinstance(arguments, Mapping) else {}
+        try:
+            return Move(text, self._tools.action(name, arguments), tool=name, arguments=given)
+        except InvalidRequestError as error:
+            return Move(text, problem=refusal_text(error), tool=name, arguments=given)
+
+    def answer(self, move: Move, turn: int) -> Message:
+        """Return a message with the call."""
+        # Nine letters and digits, which is what the strictest of the chat templates asks for.
+        return call_message(move, f"call{turn:05}")
+
+    def replies(self, answer: Message, results: Sequence[MoveResult], *, failed: bool = False) -> list[Message]:
+        """Return a message of the tool for each call of an answer; calls behind the episode's end are not done."""
+        return tool_messages(answer, results, failed=failed)
+
+
+def call_text(name: str, arguments: Any) -> str:
+    """Write a call of a tool as the text of an action: the tool's name, and its arguments as JSON.
+
+    Args:
+        name: The tool.
+        arguments: Its arguments; a text is taken for what was to be JSON.
+
+    Example:
+        >>> call_text("guess", {"word": "mouse"})
+        'guess {"word": "mouse"}'
+    """
+    written = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, default=str)
+    return f"{name} {written}"
+
+
+def call_message(move: Move, call_id: str = "") -> Message:
+    """Return an assistant's message with a call, or with the text of a move in which no call could be read."""
+    if not move.tool:
+        return {"role": "assistant", "content": move.text}
+    function = {"name": move.tool, "arguments": dict(move.arguments)}
+    call = {**({"id": call_id} if call_id else {}), "type": "function", "function": function}
+    return {"role": "assistant", "content": "", "tool_calls": [call]}
+
+
+def tool_messages(answer: Message, results: Sequence[MoveResult], *, failed: bool = False) -> list[Message]:
+    """Return what the tools answer to an assistant's message, or what the user says where no call could be read.
+
+    Args:
+        answer: The assistant's message.
+        results: What its moves came to.
+        failed: Whether the environment failed at the call behind these.
+    """
+    calls = answer.get("tool_calls")
+    if not calls:
+        return [{"role": "user", "content": result.content} for result in results]
+    contents: list[Content] = [*(result.content for result in results), *([EPISODE_FAILED] if failed else [])]
+    contents += [EPISODE_OVER] * (len(calls) - len(contents))
+    return [_tool_message(call, content) for call, content in zip(calls, contents, strict=False)]
+
+
+def _tool_message(call: Mapping[str, Any], content: Content) -> Message:
+    number = {"tool_call_id": call["id"]} if "id" in call else {}
+    return {"role": "tool", **number, "name": call["function"]["name"], "content": content}

@@ -1,0 +1,51 @@
+"""Messages as OpenAI's API has them, both ways."""
+
+from typing import Any
+
+import pytest
+from openai.types.chat import ChatCompletionMessage
+from PIL import Image
+
+from openenv.train.forms.openai_messages import from_openai, to_openai
+
+PICTURE = {"type": "image", "image": Image.new("RGB", (2, 2), "red")}
+TEXT = {"type": "text", "text": "look"}
+
+
+def test_pictures_become_addresses() -> None:
+    (message,) = to_openai([{"role": "user", "content": [PICTURE, TEXT]}])
+    picture, text = message["content"]
+    assert picture["type"] == "image_url"
+    assert picture["image_url"]["url"].startswith("data:image/png;base64,iVBORw0KGgo")
+    assert text == TEXT
+
+
+def test_pictures_of_tools_follow_all_their_answers() -> None:
+    answers = [{"role": "tool", "tool_call_id": str(number), "content": [TEXT, PICTURE]} for number in range(2)]
+    written = to_openai([*answers, {"role": "assistant", "content": "I see"}])
+    assert [message["role"] for message in written] == ["tool", "tool", "user", "assistant"]
+    assert [message["content"] for message in written[:2]] == ["look", "look"]
+    assert [block["type"] for block in written[2]["content"]] == ["image_url", "image_url"]
+    assert to_openai(answers)[-1]["role"] == "user"
+
+
+def answer(arguments: str) -> ChatCompletionMessage:
+    call = {"id": "a1", "type": "function", "function": {"name": "go", "arguments": arguments}}
+    return ChatCompletionMessage.model_validate({"role": "assistant", "content": None, "tool_calls": [call]})
+
+
+@pytest.mark.parametrize(
+    ("written", "read", "sent"),
+    [('{"to": 1}', {"to": 1}, '{"to": 1}'), ("", {}, "{}"), ('{"to": ', '{"to": ', "{}"), ("[1]", [1], "{}")],
+)
+def test_arguments_are_read_as_they_came_and_sent_as_an_object(written: str, read: Any, sent: str) -> None:
+    message = from_openai(answer(written), with_calls=True)
+    assert message["content"] == ""
+    assert message["tool_calls"][0]["id"] == "a1"
+    assert message["tool_calls"][0]["function"] == {"name": "go", "arguments": read}
+    (back,) = to_openai([message])
+    assert back["tool_calls"][0]["function"] == {"name": "go", "arguments": sent}
+
+
+def test_calls_of_tools_that_were_not_offered_are_left_out() -> None:
+    assert from_openai(answer("{}"), with_calls=False) == {"role": "assistant", "content": ""}
