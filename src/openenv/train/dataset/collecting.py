@@ -27,7 +27,7 @@ from openenv.train.rollout.sessions import Sessions
 from openenv.train.settings.play_settings import PlaySettings
 from openenv.train.tasks.task_choice import NumberedTask, training_tasks
 
-__all__ = ["CLOSING", "CollectResult", "EpisodeWriter", "add_episodes", "collect", "line_of"]
+__all__ = ["CLOSING", "CollectResult", "EpisodeKeeper", "add_episodes", "collect", "line_of"]
 
 CLOSING = "Done."
 """What a model says after the last tool's answer. A model that has never seen an answer without a call would go on
@@ -110,14 +110,14 @@ def collect(
         collection = Collection.open(output, depends_on)
         named = [(number, _with_id(task, number, episode_id_prefix)) for number, task in enumerate(tasks)]
         has_id = episode_id_prefix is not None
-        writer = EpisodeWriter(collection, settings.name, min_reward, has_id=has_id)
-        add_episodes(writer, agent, named, opened, traces, console)
+        keeper = EpisodeKeeper(collection, settings.name, min_reward, has_id=has_id)
+        add_episodes(keeper, agent, named, opened, traces, console)
     return _result(collection)
 
 
 @dataclass(frozen=True)
-class EpisodeWriter:
-    """Writes episodes into a folder.
+class EpisodeKeeper:
+    """Keeps episodes in a folder.
 
     Attributes:
         collection: The folder.
@@ -154,7 +154,7 @@ class EpisodeWriter:
 
 
 def add_episodes(
-    writer: EpisodeWriter,
+    keeper: EpisodeKeeper,
     agent: Agent,
     tasks: Sequence[NumberedTask],
     sessions: Sessions,
@@ -164,7 +164,7 @@ def add_episodes(
     """Play the episodes that a folder lacks, and write them into it.
 
     Args:
-        writer: Writes them.
+        keeper: Keeps them.
         agent: Plays.
         tasks: The tasks of all episodes of the folder.
         sessions: The environment.
@@ -175,13 +175,13 @@ def add_episodes(
         ConfigurationError: The folder has an episode of another task.
         OpenEnvError: As `play`.
     """
-    collection = writer.collection
+    collection = keeper.collection
     collection.check_tasks({number: Episode.of_task(task).parameters for number, task in tasks})
     done = collection.indexes()
     left = [(number, task) for number, task in tasks if number not in done]
     with PlayProgress(console or Console(), len(tasks), len(tasks) - len(left)) as progress:
         for played in play(agent, left, sessions, traces):
-            writer.add(played)
+            keeper.add(played)
             progress.advance(played)
 
 

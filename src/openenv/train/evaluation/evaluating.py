@@ -13,7 +13,7 @@ from openenv.core.rubrics.bounds import reaches
 from openenv.records.collection import Collection
 from openenv.records.evaluation import Estimate, Evaluation, TaskResult
 from openenv.train.agents.opening import open_agent
-from openenv.train.dataset.collecting import EpisodeWriter, add_episodes
+from openenv.train.dataset.collecting import EpisodeKeeper, add_episodes
 from openenv.train.dataset.play_traces import PlayTraces
 from openenv.train.evaluation.intervals import share_estimate
 from openenv.train.evaluation.pass_at_k import pass_at_k
@@ -87,7 +87,7 @@ def evaluate(
         )
         collection = Collection.open(output, {**settings.decisive(), "samples": samples})
         numbered = [(number * samples + sample, task) for number, task in enumerate(tasks) for sample in range(samples)]
-        add_episodes(EpisodeWriter(collection, settings.name), agent, numbered, opened, traces, console)
+        add_episodes(EpisodeKeeper(collection, settings.name), agent, numbered, opened, traces, console)
     evaluation = _evaluation(collection, settings, tasks, samples, ks or sorted({1, samples}), success_reward)
     if has_greedy:
         greedy = evaluate(
