@@ -22,6 +22,8 @@ def test_what_is_written_is_read(snapshot: CatalogSnapshot, tmp_path: Path) -> N
     write_catalog(snapshot, file)
     assert load_catalog(file) == snapshot
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".catalog")] == []
+    (tmp_path / "new").touch()
+    assert file.stat().st_mode == (tmp_path / "new").stat().st_mode, "others may read it"
 
 
 def test_an_incomplete_one_is_written_and_not_read(games: Games, tmp_path: Path) -> None:

@@ -1,15 +1,13 @@
 """Catalogs as files, with a digest of what is in them."""
 
 import json
-import os
-import tempfile
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NoReturn
 
 from pydantic import ValidationError
 
-from openenv.core.documents import open_regular
+from openenv.core.documents import draft_of, open_regular
 from openenv.core.exceptions import ConfigurationError
 from openenv.discovery.errors import CatalogError
 from openenv.discovery.models import CatalogSnapshot
@@ -72,13 +70,8 @@ def write_catalog(snapshot: CatalogSnapshot, path: str | Path) -> None:
     _check_size(len(text.encode("utf-8")))
     file = Path(path)
     try:
-        descriptor, draft = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-                stream.write(text)
-            Path(draft).replace(file)
-        finally:
-            Path(draft).unlink(missing_ok=True)
+        with draft_of(file) as draft:
+            draft.write_text(text, encoding="utf-8")
     except OSError as error:
         raise CatalogError(f"The catalog {file} can't be written: {error.strerror}.") from error
 

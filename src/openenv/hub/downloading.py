@@ -1,11 +1,11 @@
 """Download a repository of the Hub, at one commit, into a folder."""
 
 import shutil
-import tempfile
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
+from openenv.core.documents import draft_of
 from openenv.core.exceptions import ConfigurationError, HubError
 from openenv.core.providers.cache import cache_folder
 from openenv.hub.client import Hub
@@ -130,12 +130,10 @@ def _snapshot(name: RepoName, commit: str, folder: Path, hub: Hub) -> None:
 
 def _download_aside(name: RepoName, commit: str, folder: Path, hub: Hub) -> None:
     """Download to a folder beside, so that one of this name is always whole."""
-    with tempfile.TemporaryDirectory(prefix=".part-", dir=folder.parent) as aside:
-        part = Path(aside) / folder.name
-        part.mkdir()
-        download(name, commit, part, hub)
-        try:
-            part.rename(folder)
-        except OSError:
-            if not folder.is_dir():  # else another process was faster
-                raise
+    try:
+        with draft_of(folder) as part:
+            part.mkdir()
+            download(name, commit, part, hub)
+    except OSError:
+        if not folder.is_dir():  # else another process was faster
+            raise

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from openenv.core.documents import DocumentError, parse_json, read_json
+from openenv.core.documents import DocumentError, is_draft, parse_json, read_json, write_json
 from openenv.core.exceptions import ConfigurationError
 from openenv.records.lines import append_object
 
@@ -36,7 +36,6 @@ class Collection:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.settings = path / "settings.json"
-        self._draft = path / "settings.draft"
         self.episodes = path / "episodes.jsonl"
         self.left_out = path / "left_out.jsonl"
         self.traces = path / "traces.db"
@@ -64,7 +63,8 @@ class Collection:
         if begun and collection.indexes():
             collection._check_same(settings)
         else:
-            collection._write_settings(settings)
+            path.mkdir(parents=True, exist_ok=True)
+            write_json(collection.settings, settings)
         return collection
 
     def add(self, line: Mapping[str, Any]) -> None:
@@ -117,12 +117,7 @@ class Collection:
 
     def _is_other(self, file: Path) -> bool:
         """Whether a file is none of those that may be there before the settings; SQLite adds some to the traces."""
-        return file != self._draft and not file.name.startswith(self.traces.name)
-
-    def _write_settings(self, settings: Mapping[str, Any]) -> None:
-        self.path.mkdir(parents=True, exist_ok=True)
-        self._draft.write_text(json.dumps(settings, indent=1), "utf-8")
-        self._draft.replace(self.settings)
+        return not is_draft(file, self.settings) and not file.name.startswith(self.traces.name)
 
     def _check_same(self, settings: Mapping[str, Any]) -> None:
         before = read_json(self.settings)

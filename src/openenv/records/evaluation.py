@@ -1,6 +1,5 @@
 """Results of an evaluation: estimates with their intervals, each task's attempts, and ``results.json``."""
 
-import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -8,7 +7,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from openenv.core.documents import read_json
+from openenv.core.documents import read_json, write_json
 from openenv.core.exceptions import ConfigurationError
 
 __all__ = ["Estimate", "Evaluation", "TaskResult", "read_evaluation"]
@@ -122,10 +121,7 @@ class Evaluation:
 
     def save(self, path: Path) -> None:
         """Write everything as JSON, whole or not at all."""
-        fields = {**asdict(self), "episodes": self.episodes, "failed": self.failed}
-        draft = path.with_suffix(".draft")
-        draft.write_text(json.dumps(fields, indent=1), "utf-8")
-        draft.replace(path)
+        write_json(path, {**asdict(self), "episodes": self.episodes, "failed": self.failed})
 
 
 _EVALUATION = TypeAdapter(Evaluation)

@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, BinaryIO
 
-from openenv.core.documents import MAX_LINE_BYTES, DocumentError, parse_json
+from openenv.core.documents import MAX_LINE_BYTES, DocumentError, draft_of, parse_json
 
 _STEP = re.compile(rb'\{"step": (\d+),')
 
@@ -55,10 +55,8 @@ def keep_objects(file: Path, is_kept: Callable[[dict[str, Any]], bool]) -> None:
         file: The file.
         is_kept: Whether the line of an object stays.
     """
-    draft = file.with_suffix(".draft")
-    with file.open("rb") as lines, draft.open("wb") as kept:
+    with file.open("rb") as lines, draft_of(file) as draft, draft.open("wb") as kept:
         kept.writelines(line for line, value in _objects(lines) if is_kept(value))
-    draft.replace(file)
 
 
 def _objects(lines: Iterable[bytes]) -> Iterator[tuple[bytes, dict[str, Any]]]:

@@ -1,7 +1,6 @@
 """Folder of a training run: what lies where, written by the run, and read while it is written."""
 
 import fcntl
-import json
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,7 +13,7 @@ from zlib import crc32
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from openenv.core.documents import read_json, read_yaml
+from openenv.core.documents import read_json, read_yaml, write_json
 from openenv.core.exceptions import ConfigurationError
 from openenv.records.lines import StepIndex, append_object, keep_objects, objects_of, read_objects
 from openenv.records.run_start import RunStart
@@ -257,9 +256,7 @@ class RunFolder:
 
     def write_scores(self, scores: dict[str, Score]) -> None:
         """Write the scores, whole or not at all."""
-        draft = self.scores.with_suffix(".draft")
-        draft.write_text(json.dumps({name: asdict(score) for name, score in scores.items()}, indent=1), "utf-8")
-        draft.replace(self.scores)
+        write_json(self.scores, {name: asdict(score) for name, score in scores.items()})
 
     def _environments(self) -> list[str]:
         """Return the names of several environments; of one, an empty name."""

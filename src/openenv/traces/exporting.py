@@ -1,15 +1,14 @@
 """Export of episodes into files of other programs, one episode after another."""
 
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import IO, Any, Literal, get_args
 
+from openenv.core.documents import draft_of
 from openenv.core.exceptions import ConfigurationError
 from openenv.traces.by_task import preference_pairs
 from openenv.traces.episodes import BAD, GOOD, EpisodeRecord, Filter
@@ -80,20 +79,10 @@ def new_output(output: Path) -> Iterator[Path]:
             f"Expected a path for a new file, but {output} exists. Give another path, or remove it."
         )
     try:
-        with TemporaryDirectory(prefix=f".{output.name}-", dir=output.absolute().parent) as folder:
-            draft = Path(folder) / output.name
+        with draft_of(output, replaces=False) as draft:
             yield draft
-            _move(draft, output)
     except OSError as error:
         raise ConfigurationError(f"{output} can't be written: {error}.") from error
-
-
-def _move(draft: Path, output: Path) -> None:
-    """Move what was written to its path, never over what has come to be there meanwhile."""
-    if draft.is_dir():
-        draft.rename(output)  # refused where there is a file, or a folder that is not empty
-    else:
-        os.link(draft, output)
 
 
 def _write_parquet(path: str | Path, where: Filter | None, limit: int | None, draft: Path) -> int:
