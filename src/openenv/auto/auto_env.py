@@ -122,7 +122,7 @@ class AutoEnv:
         Raises:
             EnvironmentNotFoundError: No such environment is installed.
         """
-        return _find(name).client_class()
+        return _find(Target.of(name)).client_class()
 
     @classmethod
     def get_env_info(cls, name: str) -> dict[str, Any]:
@@ -131,7 +131,7 @@ class AutoEnv:
         Raises:
             EnvironmentNotFoundError: No such environment is installed.
         """
-        package = _find(name)
+        package = _find(Target.of(name))
         return {
             "env_key": environment_key(package.name),
             "name": package.manifest.name,
@@ -181,7 +181,7 @@ class AutoAction:
             EnvironmentNotFoundError: No such environment is installed.
             ProviderError: A Space's package can't be installed.
         """
-        return GenericAction if skip_install else _find_or_install(name).action_class()
+        return GenericAction if skip_install else _find_or_install(Target.of(name)).action_class()
 
     @classmethod
     def from_hub(cls, env_name: str, skip_install: bool = False) -> type[BaseModel] | type[GenericAction]:
@@ -200,7 +200,7 @@ class AutoAction:
         Raises:
             EnvironmentNotFoundError: No such environment is installed.
         """
-        package = _find(name)
+        package = _find(Target.of(name))
         action = package.action_class()
         return {
             "env_key": environment_key(package.name),
@@ -291,9 +291,8 @@ def _client_class(target: Target, skip_install: bool, trust_remote_code: bool) -
     return _find_or_install(target, trusted=trust_remote_code).client_class()
 
 
-def _find_or_install(name: str | Target, *, trusted: bool = False) -> EnvironmentPackage:
+def _find_or_install(target: Target, *, trusted: bool = False) -> EnvironmentPackage:
     """Find an environment's package; one of a Space may be installed from there."""
-    target = Target.of(name)
     try:
         return _find(target)
     except EnvironmentNotFoundError:
@@ -303,8 +302,8 @@ def _find_or_install(name: str | Target, *, trusted: bool = False) -> Environmen
     return _find(target)
 
 
-def _find(name: str | Target) -> EnvironmentPackage:
-    return find_environment(_named(Target.of(name)))
+def _find(target: Target) -> EnvironmentPackage:
+    return find_environment(_named(target))
 
 
 def _named(target: Target) -> Target:

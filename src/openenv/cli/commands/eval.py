@@ -16,7 +16,7 @@ from openenv.cli.model_address import model_address
 from openenv.cli.options import AsJson, LLMPort, PlayedEnvironment, Sessions, episodes_option, folder_option
 from openenv.cli.play_settings import play_options, play_settings
 from openenv.cli.setting_options import with_settings
-from openenv.cli.targets import check_server, played_environment
+from openenv.cli.targets import played_environment
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.settings.config import TINY
 
@@ -46,14 +46,15 @@ def evaluate(
     num_tasks: Annotated[int | None, episodes_option(min=1, help="Play only the first of these tasks.")] = None,
     samples: Annotated[int, episodes_option(min=1, help="Attempts at each task.")] = 1,
     k: Annotated[
-        list[int] | None, typer.Option("--k", help="A k of pass@k; repeatable.  [default: 1 and --samples]")
+        list[int] | None,
+        typer.Option("--k", help="Number k of pass@k; may be given again.  [default: 1 and --samples]"),
     ] = None,
     success_reward: Annotated[float, typer.Option(help="Reward with which an attempt is a success.")] = 1.0,
     sessions: Sessions = 16,
     output: Annotated[
         Path | None,
         folder_option(
-            help="Folder for episodes and results; one that was begun like this is gone on with.  [default: new]"
+            help="Folder for episodes and results; a folder of the same evaluation is continued.  [default: new]"
         ),
     ] = None,
     as_json: AsJson = False,
@@ -65,11 +66,10 @@ def evaluate(
     address = model_address(None, settings.get("llm_endpoint"), llm_port)
     is_loaded_here = model is not None and address is None
     form = "text" if is_loaded_here else "tools"
-    environment = played_environment(environment, "eval", settings.get("base_url"))
     played = play_settings(**{"environment": environment, "form": form, **settings, "llm_endpoint": address})
     if is_loaded_here:
-        _check_model(environment, str(model), settings.get("base_url"))
-    check_server(played.base_url)
+        _check_model(environment, str(model), played.base_url)
+    played = played.model_copy(update={"environment": played_environment(environment, "eval", played.base_url)})
     folder = output or _new_folder(played)
     console = Console(stderr=as_json)
     try:
