@@ -16,6 +16,8 @@ _COLUMN = 26
 """Longest name of an option beside its help; a longer one has a line of its own."""
 _TYPE = re.compile(r"<(?:list\[)?(\w+)(?: range|\])>")
 """Types as Typer names them, of options that are repeatable or have bounds, which the help says too."""
+_WHOLE_NUMBER = re.compile(r"(?<=default: )(\d+)\.0(?=[;\]])")
+_NO_BREAK = "\N{NON-BREAKING HYPHEN}"
 _HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
 
@@ -83,19 +85,34 @@ def summary_of(command: Any) -> str:
 class GroupedCommand(ReportedErrors, TyperCommand):
     """A command whose help lists the options that have a ``rich_help_panel`` under that heading."""
 
+    def get_help(self, ctx: Any) -> str:
+        """Return the help, in which no address or name of an option is broken at a hyphen."""
+        return str(super().get_help(ctx)).replace(_NO_BREAK, "-")
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the parts of the usage, without the braces that Typer sets around arguments that are required."""
+        return [piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)]
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments, the options without a heading, and those of each heading in the order of the code."""
         groups: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             shown = parameter.get_help_record(ctx)
             if shown is not None:
-                default = "Arguments" if parameter.param_type_name == "argument" else "Options"
-                names = _TYPE.sub(r"<\1>", shown[0])
-                groups.setdefault(getattr(parameter, "rich_help_panel", None) or default, []).append((names, shown[1]))
+                is_argument = parameter.param_type_name == "argument"
+                default = "Arguments" if is_argument else "Options"
+                names = shown[0].partition(" <")[0] if is_argument else _TYPE.sub(r"<\1>", shown[0])
+                lines = groups.setdefault(getattr(parameter, "rich_help_panel", None) or default, [])
+                lines.append((names, _with_details_joined(shown[1]).replace("-", _NO_BREAK)))
         width = min(_COLUMN, max(len(names) for lines in groups.values() for names, _ in lines))
         for heading in sorted(groups, key=_place_of_heading):
             with formatter.section(heading):
                 formatter.write_dl([(names.ljust(width), text) for names, text in groups[heading]], col_max=_COLUMN)
+
+
+def _with_details_joined(text: str) -> str:
+    """Return the help of an option with its default, its bounds and its variable in one pair of brackets."""
+    return _WHOLE_NUMBER.sub(r"\1", text.replace("]  [", "; "))
 
 
 def _place_of_heading(heading: str) -> int:

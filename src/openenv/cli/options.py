@@ -45,16 +45,20 @@ def field_paths(paths: list[str] | None) -> list[str]:
         raise typer.BadParameter(str(error)) from None
 
 
+space_option = partial(typer.Option, rich_help_panel="Space")
+"""Makes an option that changes a Space."""
+
+
 def secret_option(*names: str) -> Any:
     """Make the option that gives a Space a secret.
 
     Args:
-        names: What it is called.
+        names: Its names.
     """
-    return typer.Option(
+    return space_option(
         *names,
         metavar="NAME[=VALUE]",
-        help="Secret; without a value it is the one of your variable of that name. May be given again.",
+        help="Secret, by default with the value of your variable of that name; may be given again.",
         show_default=False,
     )
 
@@ -63,9 +67,9 @@ def variable_option(*names: str) -> Any:
     """Make the option that sets an environment variable where the environment runs.
 
     Args:
-        names: What it is called.
+        names: Its names.
     """
-    return typer.Option(
+    return space_option(
         *names, metavar="NAME=VALUE", help="Environment variable; may be given again.", show_default=False
     )
 
@@ -74,13 +78,21 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 TrustRemoteCode = Annotated[
     bool, typer.Option("--trust-remote-code", envvar=TRUST_VARIABLE, help="Run a Space's code on this machine.")
 ]
-Private = Annotated[bool, typer.Option("--private", help="For you and your organization only.")]
+Private = Annotated[bool, space_option("--private", help="Show the Space to you and your organization only.")]
+ListenHost = Annotated[
+    str,
+    typer.Option("--host", help="Address to listen on.  [default: 127.0.0.1, this machine only]", show_default=False),
+]
 
 # What is played, by whom and how.
 PlayedEnvironment = Annotated[str, environment_argument(PLAYED_TEXT)]
 ResetParameters = Annotated[
     list[str] | None,
-    typer.Option("--reset", metavar="NAME=VALUE", help="A parameter of each reset, as in difficulty=hard; repeatable."),
+    typer.Option(
+        "--reset",
+        metavar="NAME=VALUE",
+        help="Parameter of each reset, as in difficulty=hard; may be given again.",
+    ),
 ]
 
 player_option, episodes_option, folder_option = (

@@ -173,11 +173,11 @@ def _option(name: str, field: FieldInfo, option: Option, description: str) -> Se
         default = dashed if field.default else ""
     names = option.names or (f"--{dashed}",)
     flags = (f"{names[0]}/--no-{dashed}",) if hint is bool and field.default is True else names
-    again = " May be given again." if get_origin(hint) in _REPEATED else ""
+    again = "; may be given again" if get_origin(hint) in _REPEATED else ""
     declared = typer.Option(
         *flags,
         metavar=option.metavar,
-        help=_with_default(f"{text[:1].upper()}{text[1:]}.{again}", default),
+        help=_with_default(f"{text[:1].upper()}{text[1:]}{again}.", default),
         show_default=False,
         rich_help_panel=option.heading,
     )

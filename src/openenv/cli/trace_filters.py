@@ -1,6 +1,7 @@
 """What the commands of traces share: the file, and options that choose episodes."""
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
@@ -31,39 +32,44 @@ File = Annotated[
     str,
     typer.Argument(metavar="FILE", help="File of traces, a folder with one, or postgresql://...", callback=traces_at),
 ]
-Limit = Annotated[int, typer.Option(min=0, help="Most episodes, the first; 0 for all.")]
-OfEnvironment = Annotated[str | None, typer.Option("--env", help="Name of the environment.")]
-Split = Annotated[str | None, typer.Option(help="Split of the task.")]
-Index = Annotated[str | None, typer.Option(help="Index of the task.")]
-Seed = Annotated[str | None, typer.Option(help="Seed of the reset.")]
-EpisodeId = Annotated[str | None, typer.Option(help="Id that the reset named.")]
-Session = Annotated[str | None, typer.Option(help="Beginning of the session's name.")]
-OfTransport = Annotated[str | None, typer.Option("--transport", help="Transport: v1, legacy, http, mcp, ors.")]
-OfModel = Annotated[str | None, typer.Option("--model", help="Model or player.")]
-OfToken = Annotated[str | None, typer.Option("--token-name", help="Name of its client's token, of --tokens.")]
-OfLabel = Annotated[str | None, typer.Option("--label", help="What a person calls it: good, bad or another word.")]
-OfVersion = Annotated[str | None, typer.Option("--version", help="Version of the environment.")]
-OfRun = Annotated[int | None, typer.Option("--run", min=0, help="Run of the server: what ids begin with.")]
-Component = Annotated[
-    str | None, typer.Option(help="Component of the rewards: whose total the next two and --order are about.")
-]
-MinReward = Annotated[float | None, typer.Option(help="Lowest sum of rewards.")]
-MaxReward = Annotated[float | None, typer.Option(help="Highest sum of rewards.")]
-OfFlag = Annotated[Flag | None, typer.Option("--flag", help="What stands out about it.")]
-InOrder = Annotated[
-    Order, typer.Option("--order", help="Which come first; best and worst by reward, longest by steps.")
-]
-Since = Annotated[
-    str | None, typer.Option(help="Earliest beginning: 2026-11-24, 2026-11-24T08:30, or 90m, 6h, 7d ago.")
-]
-Until = Annotated[str | None, typer.Option(help="Latest beginning, in the same forms.")]
-Ending = Annotated[
-    EndingName | None, typer.Option(metavar="ENDING", help=f"How it ended: {', '.join(get_args(EndingName))}.")
-]
-Text = Annotated[str | None, typer.Option(help="Text in a request, an answer, or the model's messages.")]
+played_option, happened_option = (
+    partial(typer.Option, rich_help_panel=heading)
+    for heading in ("Filters by task and player", "Filters by time, rewards and content")
+)
+
+Limit = Annotated[int, typer.Option(min=0, help="Episodes at most, the first ones; 0 for all.")]
+InOrder = Annotated[Order, typer.Option("--order", help="Order; best and worst are by reward, longest by steps.")]
+OfEnvironment = Annotated[str | None, played_option("--env", help="Name of the environment.")]
+OfVersion = Annotated[str | None, played_option("--version", help="Version of the environment.")]
+Split = Annotated[str | None, played_option(help="Split of the task.")]
+Index = Annotated[str | None, played_option(help="Index of the task.")]
+Seed = Annotated[str | None, played_option(help="Seed of the reset.")]
+EpisodeId = Annotated[str | None, played_option(help="Id that the reset named.")]
+OfModel = Annotated[str | None, played_option("--model", help="Model or player.")]
 Evaluations = Annotated[
-    bool | None, typer.Option("--evaluations/--no-evaluations", help="Only, or none, that a training evaluated by.")
+    bool | None,
+    played_option("--evaluations/--no-evaluations", help="Only episodes of a training's evaluations, or none of them."),
 ]
+OfTransport = Annotated[str | None, played_option("--transport", help="Transport: v1, legacy, http, mcp, ors.")]
+OfToken = Annotated[str | None, played_option("--token-name", help="Name of the client's token, of --tokens.")]
+Session = Annotated[str | None, played_option(help="Beginning of the session's name.")]
+OfRun = Annotated[int | None, played_option("--run", min=0, help="Run of the server, with which ids begin.")]
+Since = Annotated[
+    str | None, happened_option(help="Earliest beginning: 2026-11-24, 2026-11-24T08:30, or 90m, 6h, 7d ago.")
+]
+Until = Annotated[str | None, happened_option(help="Latest beginning, in the same forms.")]
+Ending = Annotated[
+    EndingName | None, happened_option(metavar="ENDING", help=f"End: {', '.join(get_args(EndingName))}.")
+]
+MinReward = Annotated[float | None, happened_option(help="Lowest sum of rewards.")]
+MaxReward = Annotated[float | None, happened_option(help="Highest sum of rewards.")]
+Component = Annotated[
+    str | None,
+    happened_option(help="Component of the rewards, for --min-reward, --max-reward and --order in place of their sum."),
+]
+OfFlag = Annotated[Flag | None, happened_option("--flag", help="Flag of the episode.")]
+OfLabel = Annotated[str | None, happened_option("--label", help="Label of a person: good, bad or another word.")]
+Text = Annotated[str | None, happened_option(help="Text in a request, an answer, or the model's messages.")]
 
 
 def time_of(text: str | None, option: str) -> float | None:

@@ -73,7 +73,7 @@ class DeploymentSettings:
         namespace: Namespace to deploy to.
         replicas: Servers; with an autoscaler, at least.
         max_replicas: Servers at most, with an autoscaler; default: 4 times the servers at least.
-        autoscaler: What adds and removes servers as sessions come and go.
+        autoscaler: Autoscaler, which adds and removes servers as sessions come and go.
         prometheus_url: Address of Prometheus, seen from the cluster, for the autoscaler KEDA.
         monitoring_namespace: Namespace of Prometheus, which is let in where there is an autoscaler.
         max_sessions: Sessions that a server holds at once; default: the environment's.
@@ -82,8 +82,8 @@ class DeploymentSettings:
         secret_env: Environment variable whose value the Secret has, under its name.
         drain_s: Seconds for episodes to end before a server does.
         journal: Share a journal in PostgreSQL, whose address the Secret has: sessions go on.
-        affinity: Which of the servers a client's connection goes to.
-        egress: What environments may connect to.
+        affinity: Choice of the server for a client's connection.
+        egress: Addresses that environments may connect to.
         allowed_namespaces: Further namespace whose pods may connect to the servers.
         secret: Name of the Secret with the token; default: that of the objects.
         token: The token, where the Secret is to be written too.

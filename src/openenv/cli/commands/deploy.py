@@ -27,10 +27,10 @@ secrets_option, containers_option = (
 @with_settings(options_of(DeploymentSettings))
 def deploy(
     settings: dict[str, Any],
-    _target: Annotated[Literal["k8s"], typer.Argument(metavar="k8s", help="What to deploy to: k8s, for Kubernetes.")],
+    _target: Annotated[Literal["k8s"], typer.Argument(metavar="k8s", help="Target to deploy to: k8s, for Kubernetes.")],
     environment: Annotated[str, environment_argument("Name, folder or file of an environment, or a Space.")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="DIR", help="Where to write.  [default: deploy/NAME]")
+        Path | None, typer.Option("--output", "-o", metavar="DIR", help="Folder to write to.  [default: deploy/NAME]")
     ] = None,
     format_: Annotated[
         Literal["manifests", "chart"], typer.Option("--format", help="Manifests for kubectl, or a chart for Helm.")

@@ -15,7 +15,7 @@ from openenv.discovery.models import CatalogSnapshot, SearchMatch
 from openenv.discovery.search import MAX_MATCHES, score, search_catalog
 from openenv.discovery.serialization import load_catalog
 
-Query = Annotated[str, typer.Argument(help="Words of the task; without them, all environments.")]
+Query = Annotated[str, typer.Argument(metavar="QUERY", help="Words of the task; without them, all environments.")]
 Catalog = Annotated[
     Path | None,
     typer.Option(
@@ -25,7 +25,9 @@ Catalog = Annotated[
 Limit = Annotated[int, typer.Option(min=1, max=MAX_MATCHES, help="Environments at most.")]
 Filters = Annotated[
     list[str] | None,
-    typer.Option("--filter", metavar="FIELD=VALUE", help="Value that a field of the catalog must have; repeatable."),
+    typer.Option(
+        "--filter", metavar="FIELD=VALUE", help="Value that a field of the catalog must have; may be given again."
+    ),
 ]
 
 

@@ -28,7 +28,7 @@ _EXTRA = "extra "
 
 
 def doctor(
-    environment: Annotated[str | None, environment_argument("Ask only for what this environment needs.")] = None,
+    environment: Annotated[str | None, environment_argument("Environment whose needs alone are checked.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Say what this machine can do, and which command brings what it can't."""

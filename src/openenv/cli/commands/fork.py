@@ -7,7 +7,7 @@ import typer
 from openenv.cli.groups import command_app
 from openenv.cli.hub import is_interactive
 from openenv.cli.key_values import read_secrets, read_variables
-from openenv.cli.options import Private, secret_option, variable_option
+from openenv.cli.options import Private, secret_option, space_option, variable_option
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.providers.spaces import space_url
 from openenv.hub.client import Hub
@@ -21,7 +21,7 @@ RepoId = Annotated[
 ]
 SetEnv = Annotated[list[str] | None, variable_option("--set-env", "-e")]
 SetSecret = Annotated[list[str] | None, secret_option("--set-secret", "--secret", "-s")]
-Hardware = Annotated[str, typer.Option("--hardware", "-H", help="What it runs on.")]
+Hardware = Annotated[str, space_option("--hardware", "-H", help="Hardware that it runs on.")]
 
 
 def fork(

@@ -14,21 +14,25 @@ from openenv.core.exceptions import ConfigurationError
 EnvName = Annotated[
     str, typer.Argument(metavar="ENV_NAME", help="Name of the environment and of its folder, such as my_env.")
 ]
-OutputDir = Annotated[Path, typer.Option("--output-dir", "-o", help="Where to make the folder.")]
-Tools = Annotated[bool, typer.Option("--tools", help="An environment whose actions are calls of tools.")]
+OutputDir = Annotated[Path, typer.Option("--output-dir", "-o", help="Folder to make it in.")]
+Tools = Annotated[bool, typer.Option("--tools", help="Make an environment whose actions are calls of tools.")]
 Tasks = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
         exists=True,
         dir_okay=False,
-        help="An environment of questions and answers, from the rows of a .jsonl, .json or .parquet file.",
+        help="Make one of questions and answers, from the rows of a .jsonl, .json or .parquet file.",
         show_default=False,
     ),
 ]
 Wrap = Annotated[
     str | None,
-    typer.Option(metavar="gymnasium:ID", help="An environment of Gymnasium, to be changed.", show_default=False),
+    typer.Option(
+        metavar="gymnasium:ID",
+        help="Make one that wraps an environment of Gymnasium, to be changed.",
+        show_default=False,
+    ),
 ]
 
 

@@ -17,7 +17,7 @@ from openenv.core.exceptions import ConfigurationError
 Target = Annotated[str, environment_argument("Name, folder or file of an environment, PREFIX:ID, or a Space.")]
 Task = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME=VALUE", help="What the episode begins with, as in seed=3; may be given again."),
+    typer.Option(metavar="NAME=VALUE", help="Parameter of the reset, as in seed=3; may be given again."),
 ]
 LogLevel = Annotated[
     LogLevelName,

@@ -14,10 +14,11 @@ from openenv.hub.names import RepoName, read_repo_name
 from openenv.hub.pulling import pull as pull_repo
 
 Source = Annotated[str, typer.Argument(metavar="SOURCE", help="OWNER/NAME of a Space, or the address of its page.")]
-Folder = Annotated[Path | None, typer.Argument(metavar="FOLDER", help="Where to.  [default: its name]")]
-Revision = Annotated[str | None, typer.Option(help="A branch, tag or commit.  [default: main]")]
+Folder = Annotated[Path | None, typer.Argument(metavar="FOLDER", help="Folder to download to.  [default: its name]")]
+Revision = Annotated[str | None, typer.Option(help="Branch, tag or commit.  [default: main]")]
 RepoType = Annotated[
-    Literal["space", "model", "dataset"] | None, typer.Option(help="What it is.  [default: space]", show_default=False)
+    Literal["space", "model", "dataset"] | None,
+    typer.Option(help="Kind of the repository.  [default: space]", show_default=False),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite what is in the folder.")]
 

@@ -3,6 +3,7 @@
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Annotated
 
@@ -12,7 +13,7 @@ from openenv.auto.manifest import MANIFEST_FILE, Manifest, load_manifest
 from openenv.cli.groups import command_app
 from openenv.cli.hub import is_interactive, show_progress_to_people_only
 from openenv.cli.key_values import read_secrets, read_variables
-from openenv.cli.options import Private, secret_option, variable_option
+from openenv.cli.options import Private, secret_option, space_option, variable_option
 from openenv.cli.views.image_start import start_image
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 from openenv.core.providers.spaces import space_url
@@ -34,29 +35,32 @@ YOU = "YOU"
 SETTINGS = ("--private", "--hardware", "--env-var", "--secret")
 """Options that change a Space, beside its files."""
 
-Directory = Annotated[Path, typer.Argument(metavar="DIRECTORY", help="The environment's folder.")]
+image_option, files_option = (partial(typer.Option, rich_help_panel=heading) for heading in ("Image", "Files"))
+
+Directory = Annotated[Path, typer.Argument(metavar="DIRECTORY", help="Folder of the environment.")]
 RepoId = Annotated[
     str | None,
     typer.Option("--repo-id", "-r", help="NAME or OWNER/NAME of the Space.  [default: yours, named as it is]"),
 ]
 BaseImage = Annotated[
-    str | None, typer.Option("--base-image", "-b", help="Image to build on, instead of the Dockerfile's.")
+    str | None, image_option("--base-image", "-b", help="Image to build on, instead of the Dockerfile's.")
 ]
-Interface = Annotated[bool, typer.Option("--interface", help="Show browsers the server's start page.  [default]")]
-NoInterface = Annotated[bool, typer.Option("--no-interface", help="Show browsers no start page.")]
+Interface = Annotated[bool, space_option("--interface", help="Show browsers the server's start page.  [default]")]
+NoInterface = Annotated[bool, space_option("--no-interface", help="Show browsers no start page.")]
 Registry = Annotated[
-    str | None, typer.Option(help="Publish an image here instead, as in ghcr.io/me; needs docker.", show_default=False)
+    str | None,
+    image_option(help="Registry to publish an image in, instead of a Space, as in ghcr.io/me; needs docker."),
 ]
-CreatePr = Annotated[bool, typer.Option("--create-pr", help="Propose it to the Space's owner, as a pull request.")]
+CreatePr = Annotated[bool, space_option("--create-pr", help="Propose it to the Space's owner, as a pull request.")]
 Exclude = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", exists=True, dir_okay=False, help="Globs of files to leave out, one a line."),
+    files_option(metavar="FILE", exists=True, dir_okay=False, help="File with globs of files to leave out, in lines."),
 ]
 Delete = Annotated[
     list[str] | None,
-    typer.Option(metavar="GLOB", help="Files of the Space to delete; may be given again.", show_default=False),
+    files_option(metavar="GLOB", help="Files of the Space to delete; may be given again.", show_default=False),
 ]
-Hardware = Annotated[str | None, typer.Option("--hardware", "-H", help="What the Space runs on, as in cpu-upgrade.")]
+Hardware = Annotated[str | None, space_option("--hardware", "-H", help="Hardware that it runs on, as in cpu-upgrade.")]
 Count = Annotated[int, typer.Option("--count", "-n", min=1, help="Spaces to push to, named NAME-1, NAME-2, ...")]
 EnvVar = Annotated[list[str] | None, variable_option("--env-var", "-e")]
 Secret = Annotated[list[str] | None, secret_option("--secret")]

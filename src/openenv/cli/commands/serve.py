@@ -19,7 +19,7 @@ from openenv.auto.target import Target
 from openenv.cli.fleet import FleetOptions, serve_fleet
 from openenv.cli.groups import command_app
 from openenv.cli.loading import exempt_from_collection
-from openenv.cli.options import LOG_FORMAT, LOG_LEVEL, LogLevelName, TrustRemoteCode, environment_argument
+from openenv.cli.options import LOG_FORMAT, LOG_LEVEL, ListenHost, LogLevelName, TrustRemoteCode, environment_argument
 from openenv.cli.setting_options import options_of, server_options, with_settings
 from openenv.cli.stop_on_eof import watch_stdin
 from openenv.cli.targets import find_mcp_server, refusing_targets
@@ -50,9 +50,9 @@ def serve(
         str, environment_argument("Name, folder or file of an environment, PREFIX:ID, or a Space.")
     ] = HERE,
     port: Annotated[
-        int, typer.Option("--port", "-p", envvar="PORT", min=0, max=65535, help="0 takes a free one.")
+        int, typer.Option("--port", "-p", envvar="PORT", min=0, max=65535, help="Port to listen on; 0 for a free one.")
     ] = 8000,
-    host: Annotated[str, typer.Option(help="Address to listen on; the default is this machine only.")] = "127.0.0.1",
+    host: ListenHost = "127.0.0.1",
     reload: Annotated[bool, typer.Option("--reload", help="Restart when a file of the environment changes.")] = False,
     app: Annotated[
         str | None,
@@ -61,16 +61,19 @@ def serve(
         ),
     ] = None,
     venv: Annotated[
-        bool, typer.Option("--venv", help="Run in a Python environment of its own, with what the folder asks for.")
+        bool,
+        typer.Option(
+            "--venv", help="Run in a Python environment of its own, with the packages that the folder requires."
+        ),
     ] = False,
     trust_remote_code: TrustRemoteCode = False,
     workers: Annotated[
         int, processes_option(min=1, help="Processes that serve the port together.", show_default=True)
     ] = 1,
     ssl_certfile: Annotated[str | None, access_option(help="Certificate to serve https and wss with.")] = None,
-    ssl_keyfile: Annotated[str | None, access_option(help="Its private key.")] = None,
+    ssl_keyfile: Annotated[str | None, access_option(help="Private key of the certificate.")] = None,
     ssl_keyfile_password: Annotated[
-        str | None, access_option(envvar="OPENENV_SSL_KEYFILE_PASSWORD", help="What the key is encrypted with.")
+        str | None, access_option(envvar="OPENENV_SSL_KEYFILE_PASSWORD", help="Password of the private key.")
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not print where the server is.")] = False,
     log_level: Annotated[
@@ -78,20 +81,21 @@ def serve(
     ] = "warning",
     log_format: Annotated[
         Literal["text", "json"] | None,
-        logs_option(envvar=LOG_FORMAT, help="How to write the log; json for one object a line.  [default: text]"),
+        logs_option(envvar=LOG_FORMAT, help="Format of the log; json for one object a line.  [default: text]"),
     ] = None,
     mcp_server: Annotated[
-        str | None, mcp_option(metavar="COMMAND", help="Serve the tools of the MCP server that this starts.")
+        str | None, mcp_option(metavar="COMMAND", help="Serve the tools of the MCP server that COMMAND starts.")
     ] = None,
     mcp_env: Annotated[
         list[str] | None, mcp_option(metavar="NAME", help="Variable that the MCP server gets; may be given again.")
     ] = None,
     tasks: Annotated[
         Path | None,
-        mcp_option(metavar="FILE", dir_okay=False, help="With --mcp-server: its tasks, as JSON or JSON lines."),
+        mcp_option(metavar="FILE", dir_okay=False, help="With --mcp-server: tasks, as JSON or JSON lines."),
     ] = None,
     reward: Annotated[
-        str | None, mcp_option(metavar="FILE.py:FUNCTION", help="With --mcp-server: what computes the rewards.")
+        str | None,
+        mcp_option(metavar="FILE.py:FUNCTION", help="With --mcp-server: function that computes the rewards."),
     ] = None,
     fd: Annotated[
         int | None, programs_option(min=0, help="Number of an inherited listening socket, for --host and --port.")

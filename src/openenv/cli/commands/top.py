@@ -20,8 +20,10 @@ from openenv.cli.views.server import UNLISTED_LINES, Picture
 from openenv.core.exceptions import ConnectionFailedError, EnvironmentNotFoundError
 
 Url = Annotated[str, typer.Argument(metavar="URL", help="Address of a running server.")]
-Interval = Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")]
-Once = Annotated[bool, typer.Option("--once", help="Print once and end, as also where the output is no terminal.")]
+Interval = Annotated[float, typer.Option(min=0.1, help="Seconds between two readings.")]
+Once = Annotated[
+    bool, typer.Option("--once", help="Print once and end, as is also done where the output is no terminal.")
+]
 
 _MOST_SESSIONS = 1000
 _LINES_OFF_A_TERMINAL = 50
@@ -29,7 +31,7 @@ _INTERRUPTED = 130
 
 
 def top(url: Url = "http://localhost:8000", interval: Interval = 1.0, once: Once = False) -> None:
-    """Show what a running server is doing, live. One that asks for a token gets it from OPENENV_TOKEN."""
+    """Show what a running server is doing, live. Its token, where it requires one, is read from OPENENV_TOKEN."""
     console = Console(highlight=False)
     try:
         readings = ServerReadings(url)

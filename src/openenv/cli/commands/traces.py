@@ -61,9 +61,9 @@ Id = Annotated[str, typer.Argument(metavar="ID", help="Id of an episode, as list
 OtherId = Annotated[str, typer.Argument(metavar="OTHER", help="Id of another episode.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")]
 Environment = Annotated[str | None, typer.Option("--env", help="Environment to play on.  [default: the recorded one]")]
-OlderThan = Annotated[str | None, typer.Option(help="Remove what began before: a date, or 7d.")]
+OlderThan = Annotated[str | None, typer.Option(help="Remove episodes that began before a date, or before 7d.")]
 Pictures = Annotated[
-    Path | None, typer.Option(metavar="FOLDER", help="Write the pictures of observations there, and name the files.")
+    Path | None, typer.Option(metavar="FOLDER", help="Folder to write the pictures of observations to.")
 ]
 LeaveOut = Annotated[
     list[str] | None,
@@ -74,11 +74,13 @@ LeaveOut = Annotated[
         callback=field_paths,
     ),
 ]
-WithSignal = Annotated[bool, typer.Option("--with-signal", help="Only tasks with different rewards.")]
-MaxSizeMb = Annotated[float | None, typer.Option(min=0, help="Remove the oldest until the contents are no larger.")]
+WithSignal = Annotated[bool, typer.Option("--with-signal", help="Only tasks whose rewards differ.")]
+MaxSizeMb = Annotated[
+    float | None, typer.Option(min=0, help="Remove the oldest until the rest has at most so many MiB.")
+]
 
-GivenLabel = Annotated[str | None, typer.Argument(metavar="[LABEL]", help="good, bad or another word.")]
-Note = Annotated[str | None, typer.Option(help="What there is to say of it.")]
+GivenLabel = Annotated[str | None, typer.Argument(metavar="LABEL", help="Label: good, bad or another word.")]
+Note = Annotated[str | None, typer.Option(help="Note on the episode.")]
 
 _LONGEST_SHOWN = 300
 # Episodes whose flags are read together.
@@ -89,26 +91,26 @@ _PAGE = 100
 def list_episodes(
     file: File,
     env: OfEnvironment = None,
+    version: OfVersion = None,
     split: Split = None,
     index: Index = None,
     seed: Seed = None,
     episode_id: EpisodeId = None,
-    session: Session = None,
-    transport: OfTransport = None,
-    version: OfVersion = None,
-    run: OfRun = None,
     model: OfModel = None,
+    evaluations: Evaluations = None,
+    transport: OfTransport = None,
     token_name: OfToken = None,
-    label: OfLabel = None,
-    component: Component = None,
-    min_reward: MinReward = None,
-    max_reward: MaxReward = None,
+    session: Session = None,
+    run: OfRun = None,
     since: Since = None,
     until: Until = None,
     ending: Ending = None,
+    min_reward: MinReward = None,
+    max_reward: MaxReward = None,
+    component: Component = None,
     flag: OfFlag = None,
+    label: OfLabel = None,
     text: Text = None,
-    evaluations: Evaluations = None,
     order: InOrder = "newest",
     limit: Limit = 50,
     as_json: AsJson = False,

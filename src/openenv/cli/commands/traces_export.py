@@ -32,15 +32,15 @@ from openenv.traces.reading import open as open_traces
 from openenv.traces.rescoring import rescore as rescore_episodes
 
 Output = Annotated[Path, typer.Argument(metavar="OUTPUT", help="New file; for atif a new folder.")]
-To = Annotated[ExportFormat, typer.Option(help="Format.")]
+To = Annotated[ExportFormat, typer.Option(help="Format of the output.")]
 Source = Annotated[
     Path,
     typer.Argument(
-        metavar="SOURCE", help="ATIF (.json, or a folder of them), an .eval of Inspect's, or a .jsonl of export."
+        metavar="SOURCE", help="ATIF (.json, or a folder of them), a log of Inspect (.eval), or a .jsonl of export."
     ),
 ]
 RubricName = Annotated[
-    str, typer.Argument(metavar="RUBRIC", help="module:name or file.py:name of a rubric, its class, or a function.")
+    str, typer.Argument(metavar="RUBRIC", help="Rubric, its class, or a function, as module:name or file.py:name.")
 ]
 ScoreName = Annotated[str | None, typer.Option("--name", help="Name of the scores.  [default: the rubric's]")]
 
@@ -52,14 +52,14 @@ def export(
     env: OfEnvironment = None,
     split: Split = None,
     model: OfModel = None,
-    label: OfLabel = None,
-    min_reward: MinReward = None,
-    max_reward: MaxReward = None,
+    evaluations: Evaluations = None,
     since: Since = None,
     until: Until = None,
     ending: Ending = None,
+    min_reward: MinReward = None,
+    max_reward: MaxReward = None,
+    label: OfLabel = None,
     text: Text = None,
-    evaluations: Evaluations = None,
     limit: Limit = 0,
 ) -> None:
     """Write episodes into a new file of another format."""
@@ -97,9 +97,9 @@ def rescore(
     name: ScoreName = None,
     env: OfEnvironment = None,
     split: Split = None,
+    since: Since = None,
     min_reward: MinReward = None,
     max_reward: MaxReward = None,
-    since: Since = None,
     limit: Limit = 0,
 ) -> None:
     """Score episodes by another rubric, without playing them.

@@ -37,9 +37,9 @@ page_option = partial(typer.Option, rich_help_panel="Page")
 def train(
     settings: dict[str, Any],
     environment: Annotated[str | None, environment_argument(PLAYED_TEXT)] = None,
-    config: Annotated[Path | None, typer.Option(help="A YAML file of settings; options win over it.")] = None,
+    config: Annotated[Path | None, typer.Option(help="YAML file of settings; options win over it.")] = None,
     resume: Annotated[
-        Path | None, typer.Option(metavar="RUN", help="Go on with this folder's run; --steps makes it longer.")
+        Path | None, typer.Option(metavar="RUN", help="Folder of a run to continue; --steps makes it longer.")
     ] = None,
     view: Annotated[
         bool, page_option("--view", help="Serve the page of the run while it trains; see openenv view.")
@@ -47,7 +47,9 @@ def train(
     view_host: Annotated[
         str | None, page_option(help="Address that the page listens on.  [default: 127.0.0.1, this machine only]")
     ] = None,
-    view_port: Annotated[int | None, page_option(min=0, max=65535, help="Its port.  [default: a free one]")] = None,
+    view_port: Annotated[
+        int | None, page_option(min=0, max=65535, help="Port that the page listens on.  [default: a free one]")
+    ] = None,
 ) -> None:
     """Train a language model on an environment: on examples if you like, then with GRPO."""
     given = dict(settings)

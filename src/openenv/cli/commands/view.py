@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from openenv.auto.target import Target, TargetKind
+from openenv.cli.options import ListenHost
 from openenv.cli.stop_on_eof import watch_stdin
 from openenv.cli.targets import refusing_targets
 from openenv.cli.views.announcement import Announcement, make_token_for
@@ -26,13 +27,12 @@ PROGRAMS = "For programs that start this one"
 Paths = Annotated[
     list[str],
     typer.Argument(
-        metavar="PATH...",
+        metavar="PATH",
         help="Folder of a training run, of openenv eval or of openenv collect; file of traces, a folder with one, or "
         "postgresql://... Two to four are compared.",
     ),
 ]
-Port = Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="0 takes a free one.")]
-Host = Annotated[str, typer.Option(help="Address to listen on; the default is this machine only.")]
+Port = Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="Port to listen on; 0 for a free one.")]
 NoBrowser = Annotated[bool, typer.Option("--no-browser", help="Print the address, and open no browser.")]
 Output = Annotated[
     Path | None,
@@ -40,9 +40,13 @@ Output = Annotated[
 ]
 EpisodeIds = Annotated[
     list[str] | None,
-    typer.Option("--episode", metavar="ID", help="Up to 4 episodes to show alone: 1-17, or 2:1-17 of the second PATH."),
+    typer.Option(
+        "--episode",
+        metavar="ID",
+        help="Episode to show alone, 4 at most: 1-17, or 2:1-17 of the second PATH; may be given again.",
+    ),
 ]
-MaxSizeMb = Annotated[float, typer.Option(min=0.1, help="Most megabytes that the HTML file shows.")]
+MaxSizeMb = Annotated[float, typer.Option(min=0.1, help="Megabytes of the HTML file at most.")]
 StopOnEof = Annotated[
     bool, typer.Option("--stop-on-eof", help="Stop when standard input is closed.", rich_help_panel=PROGRAMS)
 ]
@@ -56,7 +60,7 @@ _SHOWN = {"run": "The run is", "results": "The results are", "traces": "The epis
 def view(
     paths: Paths,
     port: Port = 0,
-    host: Host = "127.0.0.1",
+    host: ListenHost = "127.0.0.1",
     no_browser: NoBrowser = False,
     output: Output = None,
     episode: EpisodeIds = None,
