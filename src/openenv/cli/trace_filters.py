@@ -1,4 +1,4 @@
-"""What the commands of traces share: the file, and options that choose episodes."""
+"""Options of the commands of traces: the file, and those that choose episodes."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -31,7 +31,7 @@ File = Annotated[
     str,
     typer.Argument(metavar="FILE", help="File of traces, a folder with one, or postgresql://...", callback=traces_at),
 ]
-Limit = Annotated[int, typer.Option(min=0, help="Most episodes, the first; 0 for all.")]
+Limit = Annotated[int, typer.Option(min=0, help="Number of episodes, from the first; 0 for all.")]
 OfEnvironment = Annotated[str | None, typer.Option("--env", help="Name of the environment.")]
 Split = Annotated[str | None, typer.Option(help="Split of the task.")]
 Index = Annotated[str | None, typer.Option(help="Index of the task.")]
@@ -67,11 +67,7 @@ Evaluations = Annotated[
 
 
 def time_of(text: str | None, option: str) -> float | None:
-    """Read a time, given as a date or as how long ago, in seconds since 1970.
-
-    Args:
-        text: The time; ``None`` for none.
-        option: The option that it was given by.
+    """Read a date, or a time ago, in seconds since 1970.
 
     Raises:
         ConfigurationError: It is no time.

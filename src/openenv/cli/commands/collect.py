@@ -45,7 +45,7 @@ def collect(
     output: Annotated[
         Path,
         typer.Option(
-            "--output", "--output-dir", "-o", help="Folder for them; one that was begun like this is gone on with."
+            "--output", "--output-dir", "-o", help="Folder for them; episodes that it has count towards --episodes."
         ),
     ],
     episodes: Annotated[
@@ -63,9 +63,7 @@ def collect(
     keep_losses: Annotated[
         bool, typer.Option("--keep-losses", help="Keep lost episodes: has no effect, they are kept.", hidden=True)
     ] = False,
-    resume: Annotated[
-        bool, folder_option("--resume/--no-resume", help="Go on with a folder that has episodes.")
-    ] = True,
+    resume: Annotated[bool, folder_option("--resume/--no-resume", help="Continue a folder that has episodes.")] = True,
     sessions: Sessions = 16,
     episode_id_prefix: Annotated[
         str | None,
@@ -85,7 +83,7 @@ def collect(
     ] = None,
     private: Annotated[bool, hub_option("--private", help="Only you and your organization see that dataset.")] = False,
     commit_message: Annotated[
-        str | None, hub_option(help="What the commit of --push-to-hub says.  [default: the number of episodes]")
+        str | None, hub_option(help="Message of the commit of --push-to-hub.  [default: the number of episodes]")
     ] = None,
 ) -> None:
     """Play episodes with a scripted player or a model, and keep their conversations to train on."""
@@ -119,7 +117,9 @@ def collect(
             console=console,
         )
     except KeyboardInterrupt:
-        console.print(f"Interrupted. The same command goes on; what it has is in {quote(str(output))}.", soft_wrap=True)
+        console.print(
+            f"Interrupted. The same command continues; its episodes are in {quote(str(output))}.", soft_wrap=True
+        )
         raise
     _show(result, console)
     if push_to_hub is not None and hub is not None:
@@ -127,14 +127,14 @@ def collect(
 
 
 app = command_app("collect", collect)
-"""The command as an application of its own, for programs."""
+"""The command as an application, for programs."""
 
 
 def _reset(reset: Mapping[str, Any] | None, dataset_config: str | None) -> dict[str, Any] | None:
-    """Return what every reset is passed, of both options.
+    """Return the parameters of every reset, of both options.
 
     Raises:
-        ConfigurationError: The second one can't be read, or both say the same.
+        ConfigurationError: The second one can't be read, or both are given.
     """
     reset = dict(reset or {})
     if dataset_config is None:
