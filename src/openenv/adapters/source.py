@@ -1,4 +1,4 @@
-"""Load an object of a project that is not OpenEnv's, from its folder or from where it is installed."""
+"""Objects of a project that is not OpenEnv's, loaded from its folder or from its installation."""
 
 import hashlib
 import sys
@@ -44,7 +44,7 @@ def load_object(reference: str, root: Path) -> Any:
 
 
 def _load_file(file: Path) -> ModuleType:
-    """Load a file under a name of its own: a project's ``server.py`` is not an environment's package ``server``."""
+    """Load a file under a distinct name: a project's ``server.py`` is not an environment's package ``server``."""
     name = f"openenv_source_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}"
     if name in sys.modules:
         return sys.modules[name]
@@ -60,7 +60,7 @@ def _load_file(file: Path) -> ModuleType:
         del sys.modules[name]
         raise ConfigurationError(
             f"{file} imports {error.name!r}, which is not installed; install what the project needs, or have "
-            "`openenv serve FOLDER --venv` do so in a virtual environment of its own."
+            "`openenv serve FOLDER --venv` do so in a separate virtual environment."
         ) from error
     except BaseException:
         del sys.modules[name]

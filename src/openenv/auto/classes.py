@@ -1,6 +1,6 @@
-"""Find the classes of an environment's package: where its manifest says, else by looking at its modules.
+"""Classes of an environment's package: those that its manifest names, else those in its modules.
 
-Looking is for public packages: their manifests name no modules, and their classes' names often don't follow from the
+A search is for public packages: their manifests name no modules, and their classes' names often don't follow from the
 package's (``OpenSpielEnv`` in ``openspiel_env``).
 """
 
@@ -35,14 +35,7 @@ class Package(Protocol):
 def find_class(
     package: Package, base: type, key: str, modules: tuple[str, ...], second_choice: tuple[type, ...] = ()
 ) -> type[Any] | None:
-    """Return the class that a manifest's key names, else the only one of its kind.
-
-    Args:
-        package: The environment's package.
-        base: What the class must extend.
-        key: The manifest's key for it.
-        modules: Where to look, in this order, if the key is absent or names no module; ``""`` is the package itself.
-        second_choice: Bases of classes that count only where there is no other.
+    """Return the class that a manifest's key names, else the only class of its kind in some modules.
 
     Returns:
         The class, or ``None`` if the key is absent and no module has one.
@@ -62,16 +55,7 @@ def find_class(
 
 
 def load_attribute(package: Package, key: str, reference: str) -> Any:
-    """Import what a manifest's key names.
-
-    Args:
-        package: The environment's package.
-        key: The manifest's key, for the message.
-        reference: Its value, as ``module:attribute``.
-
-    Raises:
-        ConfigurationError: The package has no such module, or the module no such attribute.
-    """
+    """Import the attribute that a manifest's key names, as ``module:attribute``."""
     module_name, _, attribute = reference.partition(":")
     if not _existing(package, (module_name,)):
         raise _manifest_error(package, key, f"names the module {module_name}, which is not there")
@@ -87,7 +71,7 @@ def _named(package: Package, key: str, name: str, modules: tuple[str, ...]) -> A
         if hasattr(module, name):
             return getattr(module, name)
     searched = ", ".join(filter(None, modules))
-    raise _manifest_error(package, key, f"was looked for in {searched}; say where it is, as in module:{name}")
+    raise _manifest_error(package, key, f"was looked for in {searched}; name its location, as in module:{name}")
 
 
 def _only_class(
@@ -107,7 +91,7 @@ def _only_class(
 
 
 def _own_classes(package: Package, module: ModuleType, base: type) -> list[type]:
-    """The subclasses in a module that the package itself defines, without those that others of them extend."""
+    """Return the subclasses in a module that the package defines, without those that others of them extend."""
     own = {
         value
         for value in vars(module).values()
@@ -117,21 +101,21 @@ def _own_classes(package: Package, module: ModuleType, base: type) -> list[type]
 
 
 def _is_own(package: Package, module: str) -> bool:
-    """Return whether a module is the package's, also by the bare name that it has for those who start in the folder."""
+    """Return whether a module is the package's, also by the bare name that it has for starts in the folder."""
     top = module.partition(".")[0]
     return top == package.module.partition(".")[0] or bool(_existing(package, (top,)))
 
 
 def _usual_name(package: Package, base: type, key: str) -> str:
-    """The name that the scaffold gives such a class: ``MyAction`` in ``my_env``."""
+    """Return the name that the scaffold gives such a class: ``MyAction`` in ``my_env``."""
     suffix = "Env" if key == "client" else base.__name__
     return class_prefix(package.module.rpartition(".")[2]) + suffix
 
 
 def _existing(package: Package, modules: tuple[str, ...]) -> list[str]:
-    """Those of some modules that the folder has."""
-    places = {module: package.folder.joinpath(*(module or "__init__").split(".")) for module in modules}
-    return [module for module, place in places.items() if place.is_dir() or place.with_suffix(".py").is_file()]
+    """Return those of some modules that the folder has."""
+    paths = {module: package.folder.joinpath(*(module or "__init__").split(".")) for module in modules}
+    return [module for module, path in paths.items() if path.is_dir() or path.with_suffix(".py").is_file()]
 
 
 def _manifest_error(package: Package, key: str, fault: str) -> ConfigurationError:
@@ -140,9 +124,6 @@ def _manifest_error(package: Package, key: str, fault: str) -> ConfigurationErro
 
 def only_environment(modules: Mapping[str, ModuleType]) -> type[Environment[Any, Any, Any]]:
     """Return the only class of an environment that some modules define.
-
-    Args:
-        modules: The modules, by what they are called for people.
 
     Raises:
         ConfigurationError: They define several, or none.
@@ -156,12 +137,12 @@ def only_environment(modules: Mapping[str, ModuleType]) -> type[Environment[Any,
             f"{where}: expected a class that extends Environment, as in "
             "class MyEnvironment(Environment[MyAction, MyObservation, State]), and found none."
         )
-    names = " and ".join(sorted(f"{place}:{cls.__name__}" for cls, place in found.items()))
+    names = " and ".join(sorted(f"{module}:{cls.__name__}" for cls, module in found.items()))
     raise ConfigurationError(f"There are several environments: {names}. Give one of these names.")
 
 
 def own_classes(module: ModuleType, base: type) -> list[type[Any]]:
-    """Return the subclasses that a module defines itself, without those that others of them extend."""
+    """Return the subclasses that a module itself defines, without those that others of them extend."""
     own = [
         value
         for value in vars(module).values()

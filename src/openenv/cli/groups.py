@@ -15,14 +15,14 @@ from openenv.core.exceptions import OpenEnvError
 _COLUMN = 26
 """Longest name of an option beside its help; a longer one has a line of its own."""
 _TYPE = re.compile(r"<(?:list\[)?(\w+)(?: range|\])>")
-"""Types as Typer names them, of options that are repeatable or have bounds, which the help says too."""
+"""Types as Typer names them, of options that are repeatable or have bounds, which the help describes too."""
 _WHOLE_NUMBER = re.compile(r"(?<=default: )(\d+)\.0(?=[;\]])")
 _NO_BREAK = "\N{NON-BREAKING HYPHEN}"
 _HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
 
 class RefusedTargetError(OpenEnvError):
-    """A command was given what is no environment, or none that it takes; it ends with status 2."""
+    """Error of a command that got no environment, or one that it does not take; it ends with status 2."""
 
 
 class ReportedErrors:
@@ -32,13 +32,7 @@ class ReportedErrors:
     """
 
     def main(self, *args: Any, standalone_mode: bool = True, **settings: Any) -> Any:
-        """Run the command.
-
-        Args:
-            args: As those of Typer's ``main``, which has the arguments first.
-            standalone_mode: Whether the process ends with the command's status; otherwise errors are raised.
-            settings: Further arguments of Typer's ``main``.
-        """
+        """Run the command as Typer's ``main`` does; without ``standalone_mode`` errors are raised."""
         debugs = os.environ.get("OPENENV_DEBUG") == "1"  # now: a server sets it for itself
         try:
             return super().main(*args, standalone_mode=standalone_mode, **settings)  # type: ignore[misc]
@@ -97,15 +91,15 @@ class GroupedCommand(ReportedErrors, TyperCommand):
         """Write the arguments, the options without a heading, and those of each heading in the order of the code."""
         groups: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
-            shown = parameter.get_help_record(ctx)
-            if shown is not None:
+            record = parameter.get_help_record(ctx)
+            if record is not None:
                 is_argument = parameter.param_type_name == "argument"
                 default = "Arguments" if is_argument else "Options"
-                names = shown[0].partition(" <")[0] if is_argument else _TYPE.sub(r"<\1>", shown[0])
+                names = record[0].partition(" <")[0] if is_argument else _TYPE.sub(r"<\1>", record[0])
                 lines = groups.setdefault(getattr(parameter, "rich_help_panel", None) or default, [])
-                lines.append((names, _with_details_joined(shown[1]).replace("-", _NO_BREAK)))
+                lines.append((names, _with_details_joined(record[1]).replace("-", _NO_BREAK)))
         width = min(_COLUMN, max(len(names) for lines in groups.values() for names, _ in lines))
-        for heading in sorted(groups, key=_place_of_heading):
+        for heading in sorted(groups, key=_order_of_heading):
             with formatter.section(heading):
                 formatter.write_dl([(names.ljust(width), text) for names, text in groups[heading]], col_max=_COLUMN)
 
@@ -115,8 +109,8 @@ def _with_details_joined(text: str) -> str:
     return _WHOLE_NUMBER.sub(r"\1", text.replace("]  [", "; "))
 
 
-def _place_of_heading(heading: str) -> int:
-    """Sort what every command has before a command's own headings."""
+def _order_of_heading(heading: str) -> int:
+    """Return the order of a heading: what every command has comes before a command's headings."""
     return {"Arguments": 0, "Options": 1}.get(heading, 2)
 
 
@@ -149,11 +143,7 @@ def new_app(
 
 
 def command_group(summary: str) -> typer.Typer:
-    """Return an application for commands that stand below another one.
-
-    Args:
-        summary: What the help says of the group.
-    """
+    """Return an application for commands that stand below another one."""
     return new_app(help=summary, no_args_is_help=True)
 
 

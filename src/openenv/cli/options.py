@@ -1,4 +1,4 @@
-"""Arguments and options that several commands have, each defined once; what one command has alone stands with it."""
+"""Arguments and options that several commands have, each defined once."""
 
 from functools import partial
 from typing import Annotated, Any
@@ -21,24 +21,17 @@ def complete_environment(incomplete: str) -> list[str]:
     """Return the names of installed environments that begin like what was typed; a shell offers them for ``ENV``.
 
     Folders and addresses are left to the shell, which completes files where this offers nothing.
-
-    Args:
-        incomplete: What was typed so far.
     """
     return [package.name for package in list_environments() if package.name.startswith(incomplete)]
 
 
 def environment_argument(text: str) -> Any:
-    """Make the argument ``ENV``.
-
-    Args:
-        text: What the command takes for an environment.
-    """
+    """Make the argument ``ENV``."""
     return typer.Argument(metavar="ENV", help=text, autocompletion=complete_environment)
 
 
 def field_paths(paths: list[str] | None) -> list[str]:
-    """Check what ``--traces-leave-out`` is given."""
+    """Check the value of ``--traces-leave-out``."""
     try:
         return [check_field_path(path) for path in paths or ()]
     except ConfigurationError as error:
@@ -50,11 +43,7 @@ space_option = partial(typer.Option, rich_help_panel="Space")
 
 
 def secret_option(*names: str) -> Any:
-    """Make the option that gives a Space a secret.
-
-    Args:
-        names: Its names.
-    """
+    """Make the option that gives a Space a secret."""
     return space_option(
         *names,
         metavar="NAME[=VALUE]",
@@ -64,11 +53,7 @@ def secret_option(*names: str) -> Any:
 
 
 def variable_option(*names: str) -> Any:
-    """Make the option that sets an environment variable where the environment runs.
-
-    Args:
-        names: Its names.
-    """
+    """Make the option that sets an environment variable where the environment runs."""
     return space_option(
         *names, metavar="NAME=VALUE", help="Environment variable; may be given again.", show_default=False
     )
@@ -98,7 +83,7 @@ ResetParameters = Annotated[
 player_option, episodes_option, folder_option = (
     partial(typer.Option, rich_help_panel=heading) for heading in ("Player", "Episodes", "Folder")
 )
-"""What makes an option under a heading, as the options of ``PlaySettings`` have them."""
+"""Function that makes an option under a heading, as the options of ``PlaySettings`` have them."""
 LLMPort = Annotated[
     int | None, player_option(min=1, max=65535, help="Port of --llm-endpoint, where the address has none.")
 ]

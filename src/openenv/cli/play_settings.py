@@ -1,4 +1,4 @@
-"""What ``openenv collect`` and ``openenv eval`` make of their options: what is played, by whom and how."""
+"""Settings of ``openenv collect`` and ``openenv eval``, from their options."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,11 +14,7 @@ _ENDPOINT = "address of the model's OpenAI-compatible server; /v1 is added to on
 
 
 def play_options(descriptions: Mapping[str, str]) -> list[SettingOption]:
-    """Return the options of a command that plays episodes.
-
-    Args:
-        descriptions: Descriptions that are others for this command, by the names of fields.
-    """
+    """Return the options of a command that plays episodes."""
     return options_of(PlaySettings, {"llm_endpoint": _ENDPOINT, **descriptions})
 
 

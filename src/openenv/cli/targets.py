@@ -15,7 +15,7 @@ from openenv.core.exceptions import OpenEnvError, ServerError
 def read_target(
     text: str, command: str, kinds: Collection[TargetKind] = PLAYED, *, trusted: bool = False, imports: bool = True
 ) -> Target:
-    """Read what a command was given for an environment, and check that it is there.
+    """Read a command's argument for an environment, and check that it is there.
 
     Args:
         text: The argument.
@@ -51,7 +51,7 @@ def played_environment(text: str, command: str, base_url: str | None = None) -> 
         base_url: Address of the environment's server, if it was given; its package need not be here then.
 
     Raises:
-        RefusedTargetError: As for ``read_target``.
+        RefusedTargetError: There is no such environment or server, or the command does not take its kind.
     """
     if base_url is None:
         target = read_target(text, command)

@@ -1,4 +1,4 @@
-"""What the commands of traces share: the file, and options that choose episodes."""
+"""Options of the commands of traces: the file, and those that choose episodes."""
 
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -73,11 +73,7 @@ Text = Annotated[str | None, happened_option(help="Text in a request, an answer,
 
 
 def time_of(text: str | None, option: str) -> float | None:
-    """Read a time, given as a date or as how long ago, in seconds since 1970.
-
-    Args:
-        text: The time; ``None`` for none.
-        option: The option that it was given by.
+    """Read a date, or a time ago, in seconds since 1970.
 
     Raises:
         ConfigurationError: It is no time.

@@ -15,13 +15,13 @@ _STEP = re.compile(rb'\{"step": (\d+),')
 
 
 def append_object(file: Path, value: Any) -> None:
-    """Append a line with an object, after the end of one that a kill has cut off.
+    """Append a line with an object, after the end of a line that a kill has cut off.
 
     Args:
         file: The file; it need not be there yet.
         value: The object; what has no form in JSON is written as its text.
     """
-    # Half of a surrogate pair, which a model may write, is no UTF-8; its escape is JSON that says the same.
+    # Half of a surrogate pair, which a model may write, is no UTF-8; its escape is equal JSON.
     line = json.dumps(value, ensure_ascii=False, default=str).encode("utf-8", "backslashreplace")
     with file.open("a+b") as lines:
         if lines.seek(0, os.SEEK_END):
@@ -40,16 +40,12 @@ def read_objects(file: Path) -> list[dict[str, Any]]:
 
 
 def objects_of(lines: Iterable[bytes]) -> list[dict[str, Any]]:
-    """Return the JSON objects of lines, without what is none: a full disk may have cut a line off.
-
-    Args:
-        lines: The lines.
-    """
+    """Return the JSON objects of lines, without lines that are none: a full disk may have cut a line off."""
     return [value for _, value in _objects(lines)]
 
 
 def keep_objects(file: Path, is_kept: Callable[[dict[str, Any]], bool]) -> None:
-    """Drop lines of a file, all of them or, where the file can't be written, none; lines without an object go, too.
+    """Drop lines of a file, all of them or, where the file can't be written, none; lines without an object, too.
 
     Args:
         file: The file.
@@ -69,12 +65,7 @@ def _objects(lines: Iterable[bytes]) -> Iterator[tuple[bytes, dict[str, Any]]]:
 
 
 class GrowingFile:
-    """File of lines, each of which is read once, with its offset.
-
-    Args:
-        path: The file, which need not be there yet.
-        on_anew: Called where the file was written anew, before its lines are read from the beginning.
-    """
+    """File of lines, each of which is read once, with its offset."""
 
     def __init__(self, path: Path, on_anew: Callable[[], None]) -> None:
         self._path = path
@@ -110,11 +101,8 @@ class GrowingFile:
 class StepIndex:
     """Index of a file of JSON lines, each of which begins with its step.
 
-    A line of rollouts may have megabytes, and a page asks for many steps: each reading goes on from the end of the one
+    A line of rollouts may have megabytes, and a page reads many steps: each reading begins at the end of the one
     before, and reads again only the lines of the step. Threads may share an index.
-
-    Args:
-        path: The file, which need not be there yet.
     """
 
     def __init__(self, path: Path) -> None:

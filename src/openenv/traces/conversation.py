@@ -1,4 +1,4 @@
-"""Parts of a conversation by the entries of its episode: what the model read, thought and did in each."""
+"""Parts of a conversation by the entries of its episode: the model's input, thought and action in each."""
 
 import json
 import re
@@ -16,8 +16,8 @@ Message: TypeAlias = Mapping[str, Any]
 # Chat templates begin the reasoning for some models, so that only its end is in their text.
 _REASONING = re.compile(r"\s*(?:<think>)?(.*?)(?:</think>|\Z)\s*(.*)", re.DOTALL)
 _MARKS = ("<think>", "</think>")
-# Actions without a step that are passed over for one that fits the next step.
-_MOST_PASSED = 32
+# Actions without a step that are passed over for an action that fits the next step.
+_MAX_PASSED = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +28,9 @@ class ConversationPart:
         before: Positions, the second one past the end, of messages that led to no step: actions that could not be read,
             and the answers to them.
         thought: The model's reasoning, and its text beside a tool call; empty for none.
-        action: The action in the model's own words, a tool call as ``name(argument=value)``; ``None`` of a reset, and
+        action: The action in the model's words, a tool call as ``name(argument=value)``; ``None`` of a reset, and
             where the conversation has no action for the entry.
-        is_verbatim: Whether the request on record says the same as the action.
+        is_verbatim: Whether the request on record is the action's text.
         read: Positions of the messages that answered the action, or began the episode.
     """
 
@@ -49,7 +49,7 @@ def parts_of(messages: Sequence[Message], entries: Sequence[Entry]) -> list[Conv
 
     Args:
         messages: The conversation in OpenAI's form.
-        entries: The episode's entries; of each, kind and request are looked at.
+        entries: The episode's entries, of which kind and request count.
 
     Returns:
         A part for each entry, and one more where messages are left at the end.
@@ -161,8 +161,8 @@ def _separated(
 
 
 def _passed(moves: Sequence[_Move], at: int, spare: int, request: Any) -> int:
-    """Return how many actions led to no step before one that fits a request; none where no one fits."""
-    nearest = moves[at : at + min(spare, _MOST_PASSED) + 1] if spare > 0 else ()
+    """Return the number of actions that led to no step before an action that fits a request; 0 where none fits."""
+    nearest = moves[at : at + min(spare, _MAX_PASSED) + 1] if spare > 0 else ()
     return next((number for number, move in enumerate(nearest) if move.fits(request)), 0)
 
 

@@ -69,7 +69,7 @@ def export(
 
 @contextmanager
 def new_output(output: Path) -> Iterator[Path]:
-    """Yield a path to write to, which becomes the output at the end, and goes if something fails.
+    """Yield a path to write to, which becomes the output at the end, and is removed if something fails.
 
     Raises:
         ConfigurationError: The output exists, or its folder can't be written.
@@ -103,7 +103,7 @@ def _write_pairs(traces: TraceFile, where: Filter | None, limit: int | None, dra
 
 
 def _write_lines(lines: Iterable[Any], draft: Path) -> None:
-    # Half of a surrogate pair, which a model may write, is no UTF-8; its escape is JSON that says the same.
+    # Half of a surrogate pair, which a model may write, is no UTF-8; its escape is equal JSON.
     with draft.open("w", encoding="utf-8", errors="backslashreplace") as file:
         for line in lines:
             _dump(line, file)
@@ -130,7 +130,7 @@ def _write_log(records: Iterable[EpisodeRecord], draft: Path) -> None:
 
 
 class _Counted:
-    """Iterates over episodes once, and counts them."""
+    """Iterator over episodes, once, which counts them."""
 
     def __init__(self, records: Iterable[EpisodeRecord]) -> None:
         self._records = records

@@ -1,4 +1,4 @@
-"""Answers of the routes that the pages of traces, runs and evaluations read: JSON, and what is wrong with a status."""
+"""Answers of the routes that the pages of traces, runs and evaluations read: JSON, and faults with a status."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,15 +14,7 @@ HEADERS = {"Cache-Control": "no-store"}
 
 
 async def answered(read: Callable[..., Any], *arguments: Any) -> Response:
-    """Return the answer to a request that reads files.
-
-    Args:
-        read: Reads them, in a thread, and returns the content of the answer.
-        *arguments: What it is called with.
-
-    Returns:
-        The content; status 422 for a query that is none, 404 for what is not there or can't be read.
-    """
+    """Return the answer to a request that reads files: 422 for an invalid query, 404 for what can't be read."""
     try:
         return json_response(await run_in_threadpool(read, *arguments))
     except ValidationError as error:
@@ -32,7 +24,7 @@ async def answered(read: Callable[..., Any], *arguments: Any) -> Response:
 
 
 def invalid_query(error: ValidationError) -> Response:
-    """Return the answer to a query that is none."""
+    """Return the answer to an invalid query."""
     return json_response({"detail": str(error.errors(include_url=False, include_context=False))}, 422)
 
 

@@ -1,4 +1,4 @@
-"""Routes below ``/web/run``: how a training is going, and the best and the worst episodes of its steps."""
+"""Routes below ``/web/run``: progress of a training, and the best and the worst episodes of its steps."""
 
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -112,7 +112,7 @@ def _groups_of(line: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _reward_of(note: Mapping[str, Any], recorded: int = 1) -> tuple[float, int]:
-    """Return what the best or the worst is chosen by: the reward, then whether the episode is on record."""
+    """Return the value by which the best or the worst is chosen: the reward, then whether the episode is on record."""
     return note["reward"], recorded if "episode_id" in note else 0
 
 

@@ -91,7 +91,7 @@ def build(
     no_start: NoStart = False,
     start_timeout: StartTimeout = START_TIMEOUT_S,
 ) -> None:
-    """Build an environment's image with Docker, start it to see that its server is healthy, and say how large it is."""
+    """Build an environment's image with Docker, start it to check that its server is healthy, and print its size."""
     image = build_image(
         Build(
             folder=env_path,
@@ -105,7 +105,7 @@ def build(
             arguments=read_variables(build_arg or [], "--build-arg"),
         )
     )
-    _say(image)
+    _report(image)
     if not no_start:
         start_image(image, load_manifest(env_path), left_out_by="--no-start", timeout_s=start_timeout)
     if compose:
@@ -113,7 +113,7 @@ def build(
 
 
 app = command_app("build", build)
-"""The command as an application of its own, for programs."""
+"""The command as an application, for programs."""
 
 
 def _write_compose_file(folder: Path, image: BuiltImage) -> None:
@@ -124,9 +124,9 @@ def _write_compose_file(folder: Path, image: BuiltImage) -> None:
         typer.echo(f"Wrote {written}: OPENENV_TOKEN=... docker compose up")
 
 
-def _say(image: BuiltImage) -> None:
-    own = "" if image.base_size is None else f", {_mebibytes(image.size - image.base_size)} of it on top of its base"
-    typer.echo(f"Built {image.tag}: {_mebibytes(image.size)}{own}.")
+def _report(image: BuiltImage) -> None:
+    on_top = "" if image.base_size is None else f", {_mebibytes(image.size - image.base_size)} of it on top of its base"
+    typer.echo(f"Built {image.tag}: {_mebibytes(image.size)}{on_top}.")
     typer.echo(f"Pin it as {image.id}.")
 
 

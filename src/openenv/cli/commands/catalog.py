@@ -1,4 +1,4 @@
-"""``openenv catalog``: what environments a Git repository has, as a file; built, and looked into."""
+"""``openenv catalog``: a file of the environments in a Git repository, built and inspected."""
 
 from pathlib import Path
 from typing import Annotated

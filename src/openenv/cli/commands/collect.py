@@ -48,7 +48,7 @@ def collect(
             "--output",
             "--output-dir",
             "-o",
-            help="Folder for the episodes; a folder of the same settings is continued.",
+            help="Folder for the episodes; those that it has count towards --episodes.",
         ),
     ],
     episodes: Annotated[
@@ -66,9 +66,7 @@ def collect(
     keep_losses: Annotated[
         bool, typer.Option("--keep-losses", help="Keep lost episodes: has no effect, they are kept.", hidden=True)
     ] = False,
-    resume: Annotated[
-        bool, folder_option("--resume/--no-resume", help="Go on with a folder that has episodes.")
-    ] = True,
+    resume: Annotated[bool, folder_option("--resume/--no-resume", help="Continue a folder that has episodes.")] = True,
     sessions: Sessions = 16,
     episode_id_prefix: Annotated[
         str | None,
@@ -121,7 +119,9 @@ def collect(
             console=console,
         )
     except KeyboardInterrupt:
-        console.print(f"Interrupted. The same command goes on; what it has is in {quote(str(output))}.", soft_wrap=True)
+        console.print(
+            f"Interrupted. The same command continues; its episodes are in {quote(str(output))}.", soft_wrap=True
+        )
         raise
     _show(result, console)
     if push_to_hub is not None and hub is not None:
@@ -129,14 +129,14 @@ def collect(
 
 
 app = command_app("collect", collect)
-"""The command as an application of its own, for programs."""
+"""The command as an application, for programs."""
 
 
 def _reset(reset: Mapping[str, Any] | None, dataset_config: str | None) -> dict[str, Any] | None:
-    """Return what every reset is passed, of both options.
+    """Return the parameters of every reset, of both options.
 
     Raises:
-        ConfigurationError: The second one can't be read, or both say the same.
+        ConfigurationError: The second one can't be read, or both are given.
     """
     reset = dict(reset or {})
     if dataset_config is None:

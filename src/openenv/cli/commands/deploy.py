@@ -1,4 +1,4 @@
-"""``openenv deploy``: what a cluster needs to run an environment's servers by itself."""
+"""``openenv deploy``: manifests or a chart with which a cluster runs an environment's servers."""
 
 from functools import partial
 from pathlib import Path
@@ -45,7 +45,7 @@ def deploy(
         bool, containers_option("--writable-root", help="Let servers write the image's files.")
     ] = False,
 ) -> None:
-    """Write what Kubernetes needs to run an environment's servers, and say what to do with it."""
+    """Write what Kubernetes needs to run an environment's servers, and print the next commands."""
     package = find_environment(read_target(environment, "deploy", PACKAGED, imports=False))
     deployment = DeploymentSettings(
         **{"name": name_from(package.name), **settings},

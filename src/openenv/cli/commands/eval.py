@@ -54,7 +54,7 @@ def evaluate(
     output: Annotated[
         Path | None,
         folder_option(
-            help="Folder for episodes and results; a folder of the same evaluation is continued.  [default: new]"
+            help="Folder for episodes and results; attempts that it has are not played again.  [default: new]"
         ),
     ] = None,
     as_json: AsJson = False,
@@ -84,7 +84,7 @@ def evaluate(
             console=console,
         )
     except KeyboardInterrupt:
-        console.print(f"Interrupted. To go on: the same command with --output {quote(str(folder))}", soft_wrap=True)
+        console.print(f"Interrupted. To continue: the same command with --output {quote(str(folder))}", soft_wrap=True)
         raise
     if as_json:
         typer.echo((folder / "results.json").read_text("utf-8"))
@@ -93,7 +93,7 @@ def evaluate(
 
 
 def _check_model(environment: str, model: str, base_url: str | None) -> None:
-    """Refuse, before the model's library is loaded and asks the Hub, what can't be a model.
+    """Refuse what can't be a model before the model's library is loaded and queries the Hub.
 
     Raises:
         ConfigurationError: It is the policy that only a training makes, or a folder that is not there; or it may be a
@@ -144,8 +144,8 @@ def _show(evaluation: "Evaluation", folder: Path, console: Console) -> None:
     _show_tasks(evaluation, console)
     if evaluation.failed:
         episodes = "1 episode, which counts" if evaluation.failed == 1 else f"{evaluation.failed} episodes, which count"
-        said = f"The environment failed in {episodes} for nothing. The first time: {evaluation.first_failure}"
-        console.print(said, style="yellow", highlight=False, markup=False)
+        failures = f"The environment failed in {episodes} for nothing. The first time: {evaluation.first_failure}"
+        console.print(failures, style="yellow", highlight=False, markup=False)
     console.print(f"\nresults  {folder / 'results.json'}", highlight=False, markup=False, soft_wrap=True)
     console.print(f"episodes {folder / 'episodes.jsonl'}", highlight=False, markup=False, soft_wrap=True)
     if (traces := folder / "traces.db").exists():
@@ -160,7 +160,7 @@ def _cells(estimate: Any, sign: str = "") -> tuple[str, str]:
 
 
 def _show_tasks(evaluation: "Evaluation", console: Console) -> None:
-    """Show the tasks that went worst."""
+    """Show the tasks with the lowest rewards."""
     worst = sorted((task for task in evaluation.tasks if task.rewards), key=_mean_reward)[:SHOWN_TASKS]
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
     table.add_column("task" if len(worst) == len(evaluation.tasks) else f"the {len(worst)} worst tasks", style="bold")

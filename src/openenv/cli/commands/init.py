@@ -52,17 +52,17 @@ def init(
     except OSError:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    _say_what_next(folder, kind)
+    _print_next_steps(folder, kind)
 
 
 app = command_app("init", init)
-"""The command as an application of its own, for programs."""
+"""The command as an application, for programs."""
 
 
 def _kind(*, tools: bool, tasks: Path | None, wrap: str | None) -> EnvironmentKind:
     given = [name for name, value in (("--tools", tools), ("--tasks", tasks), ("--wrap", wrap)) if value]
     if len(given) > 1:
-        raise ConfigurationError(f"{' and '.join(given)} make different environments; leave all but one of them out.")
+        raise ConfigurationError(f"{' and '.join(given)} make different environments; give only one of them.")
     if tasks is not None:
         return kind_of_tasks(tasks)
     if wrap is not None:
@@ -70,7 +70,7 @@ def _kind(*, tools: bool, tasks: Path | None, wrap: str | None) -> EnvironmentKi
     return TOOLS if tools else EnvironmentKind()
 
 
-def _say_what_next(folder: Path, kind: EnvironmentKind) -> None:
+def _print_next_steps(folder: Path, kind: EnvironmentKind) -> None:
     commands = {
         f"play {folder}": "play it",
         f"serve {folder}": "serve it on http://127.0.0.1:8000",

@@ -36,7 +36,7 @@ def pull(
     pulled = pull_repo(name, folder or Path(folder_name(name.own_name)), Hub(), force=force)
     typer.echo(f"Pulled {name.id} at {pulled.commit[:12]}: {len(pulled.files)} files in {pulled.folder}")
     if (pulled.folder / MANIFEST_FILE).is_file():
-        typer.echo("Whoever made it decides what its code does: look at it before you run it.")
+        typer.echo("Its code is that of its author: look at it before you run it.")
         typer.echo(f"  openenv validate --no-run {pulled.folder}   check it, without running it")
         typer.echo(f"  pip install -e {pulled.folder}     install what it needs")
         typer.echo(f"  openenv serve {pulled.folder}      serve it on http://127.0.0.1:8000")

@@ -61,10 +61,7 @@ def serve(
         ),
     ] = None,
     venv: Annotated[
-        bool,
-        typer.Option(
-            "--venv", help="Run in a Python environment of its own, with the packages that the folder requires."
-        ),
+        bool, typer.Option("--venv", help="Run in a separate Python environment, with the folder's requirements.")
     ] = False,
     trust_remote_code: TrustRemoteCode = False,
     workers: Annotated[
@@ -110,7 +107,7 @@ def serve(
     with refusing_targets():
         target = located(Target.of(environment).required(SERVED_KINDS, "`openenv serve`"), trusted=trust_remote_code)
     if venv:
-        _go_on_in_venv(Path(target.text), environment)
+        _continue_in_venv(Path(target.text), environment)
     signal.signal(signal.SIGINT, _interrupted)
     if stop_on_eof:
         watch_stdin()
@@ -139,7 +136,7 @@ def serve(
 
 
 app = command_app("serve", serve)
-"""The command as an application of its own, for programs."""
+"""The command as an application, for programs."""
 
 
 def _serve_here(
@@ -152,8 +149,8 @@ def _serve_here(
 ) -> None:
     with listener:
         bound, bound_port = listener.getsockname()[:2]
-        made = make_token_for(bound)
-        announcement = Announcement(package.name, bound, bound_port, run_options["tls"] is not None, made, quiet)
+        made_token = make_token_for(bound)
+        announcement = Announcement(package.name, bound, bound_port, run_options["tls"] is not None, made_token, quiet)
         if workers > 1:
             run_workers(package.app, workers, listener, on_ready=announcement.show, **run_options)
             return
@@ -166,7 +163,7 @@ def _serve_here(
 
 def _check_fleet(fleet: FleetOptions, *, alone: bool) -> None:
     if fleet.kind is None and fleet != FleetOptions():
-        raise typer.BadParameter("--replicas, and what else is said of them, needs --fleet ray.")
+        raise typer.BadParameter("--replicas, and other options of replicas, need --fleet ray.")
     if fleet.kind is not None and not alone:
         raise typer.BadParameter("A fleet's servers are processes already; leave out --workers, --reload and --fd.")
 
@@ -178,8 +175,8 @@ def _check_reload(fd: int | None, workers: int) -> None:
         raise typer.BadParameter("--reload restarts one process; leave out --workers, or --reload.")
 
 
-def _go_on_in_venv(folder: Path, given: str) -> NoReturn:
-    """Become the same command in the folder's own Python environment, which is built first where there is none."""
+def _continue_in_venv(folder: Path, given: str) -> NoReturn:
+    """Become the same command in the folder's Python environment, which is built first where there is none."""
     from openenv.core.providers.venv.environment import hold_environment  # the server itself builds none
 
     venv = hold_environment(folder)
@@ -201,7 +198,7 @@ def _find(
 ) -> EnvironmentPackage | AdaptedEnvironment:
     if mcp_server is None:
         if tasks or reward or mcp_env:
-            raise typer.BadParameter("--tasks, --reward and --mcp-env say more of --mcp-server, which is missing.")
+            raise typer.BadParameter("--tasks, --reward and --mcp-env belong to --mcp-server, which is missing.")
         with refusing_targets():
             found = find_target(target, app)
             if isinstance(found, EnvironmentPackage):
@@ -213,25 +210,27 @@ def _find(
 
 
 def _set_variables(settings: dict[str, Any]) -> None:
-    """Pass settings on to the process that makes the environment's application, this one or another, as variables."""
+    """Set settings as variables for the process that makes the environment's application, this or another."""
     if journal := settings.get("journal"):
-        settings["journal"] = _place_of(journal)
+        settings["journal"] = _absolute(journal)
     if traces := settings.get("traces"):
-        settings["traces"] = _place_of(traces)
+        settings["traces"] = _absolute(traces)
     isolation = settings.get("isolation") or os.environ.get(SETTINGS["isolation"].variable, "none")
     if isolation == "none" and "sessions_per_process" in settings:
-        raise typer.BadParameter("--sessions-per-process says how to share a process; it needs --isolation process.")
+        raise typer.BadParameter(
+            "--sessions-per-process needs --isolation process, whose processes the sessions share."
+        )
     os.environ.update(environment_variables(settings))
     ServerConfig.read()
 
 
-def _place_of(location: str) -> str:
-    """Name a file so that it is found from any folder; an address stays."""
+def _absolute(location: str) -> str:
+    """Return a file's path from the root, so that any folder finds it; an address stays."""
     return location if is_address(location) else str(Path(location).absolute())
 
 
 def _listener(host: str, port: int, fd: int | None) -> socket.socket:
-    """Open the socket here rather than in uvicorn: a taken port is then told before anything is announced."""
+    """Open the socket here rather than in uvicorn, so that a used port is an error before anything is announced."""
     return listen(host, port) if fd is None else socket.socket(fileno=fd)
 
 

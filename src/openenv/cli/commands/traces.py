@@ -80,7 +80,7 @@ MaxSizeMb = Annotated[
 ]
 
 GivenLabel = Annotated[str | None, typer.Argument(metavar="LABEL", help="Label: good, bad or another word.")]
-Note = Annotated[str | None, typer.Option(help="Note on the episode.")]
+Note = Annotated[str | None, typer.Option(help="Text of the note.")]
 
 _LONGEST_SHOWN = 300
 # Episodes whose flags are read together.
@@ -144,9 +144,11 @@ def list_episodes(
         while page := list(islice(found, _PAGE)):
             flags = traces.flags([episode.id for episode in page])
             for episode in page:
-                own = flags.get(episode.id, [])
+                episode_flags = flags.get(episode.id, [])
                 typer.echo(
-                    json.dumps({**_fields(episode), "flags": own}) if as_json else _printable(_line(episode, own))
+                    json.dumps({**_fields(episode), "flags": episode_flags})
+                    if as_json
+                    else _printable(_line(episode, episode_flags))
                 )
 
 
@@ -226,7 +228,7 @@ def list_tasks(
 def prune(file: File, older_than: OlderThan = None, max_size_mb: MaxSizeMb = None) -> None:
     """Remove the oldest episodes, but for those that run now."""
     if older_than is None and max_size_mb is None:
-        raise typer.BadParameter("Expected --older-than or --max-size-mb, which say what to remove.")
+        raise typer.BadParameter("Expected --older-than or --max-size-mb, by which episodes are removed.")
     with TraceFile(file) as traces:
         max_bytes = None if max_size_mb is None else max_size_mb * 1024 * 1024
         removed = traces.prune(before=time_of(older_than, "--older-than"), max_bytes=max_bytes)
@@ -239,7 +241,7 @@ app.command()(rescore)
 
 
 def _keep_pictures(entry: Entry, folder: Path | None) -> Iterator[str]:
-    """Write the pictures of an observation, each under its hash, and say which files they are."""
+    """Write the pictures of an observation, each under its hash, and iterate over the names of their files."""
     if folder is None:
         return
     for picture in pictures_in(entry.observation):
@@ -259,8 +261,8 @@ def _draw_pictures(entry: Entry, console: Console) -> None:
 
 def _report(compared: list[Difference], first: str, second: str) -> None:
     for step in compared:
-        said = "same" if step.same else f"DIFFERS: {', '.join(step.parts)}"
-        typer.echo(f"{step.number:>4} {step.kind:<5} {said}{_left_out(step.left_out)}")
+        result = "same" if step.same else f"DIFFERS: {', '.join(step.parts)}"
+        typer.echo(f"{step.number:>4} {step.kind:<5} {result}{_left_out(step.left_out)}")
         if not step.same:
             typer.echo(f"       {first}: {_answer_of(step.first)}\n       {second}: {_answer_of(step.second)}")
     different = sum(not step.same for step in compared)
@@ -288,8 +290,8 @@ def _fields(of: Episode | Entry | Score | Conversation) -> dict[str, Any]:
 def _line(episode: Episode, flags: Sequence[Flag]) -> str:
     if episode.ending == UNREADABLE:
         return f"{episode.id:<12} {UNREADABLE}: {episode.error}"
-    shown = episode.reward if episode.component is None else episode.component
-    reward = "" if shown is None else f"{shown:+.3f}"
+    score = episode.reward if episode.component is None else episode.component
+    reward = "" if score is None else f"{score:+.3f}"
     task = _task_of(episode)
     notes = ["evaluation"] if episode.is_evaluation else []
     notes += [] if episode.token_name is None else [f"token {episode.token_name}"]

@@ -114,9 +114,9 @@ def rescore(
         since=time_of(since, "--since"),
     )
     found: Any = load_reward(rubric)
-    made = found() if isinstance(found, type) else found
+    instance = found() if isinstance(found, type) else found
     with TraceFile(file) as traces:
-        scores = rescore_episodes(traces, made, name, where, limit or None)
+        scores = rescore_episodes(traces, instance, name, where, limit or None)
         for episode, score in scores:
             reward = traces.episode(episode).reward
             before = "none" if reward is None else f"{reward:+.3f}"

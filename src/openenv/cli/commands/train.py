@@ -78,7 +78,7 @@ def train(
 
 def _page(host: str | None, port: int | None, *, view: bool) -> PageAddress | None:
     if not view and (host is not None or port is not None):
-        raise typer.BadParameter("--view-host and --view-port say where --view serves the page; add --view.")
+        raise typer.BadParameter("--view-host and --view-port are the address of the page of --view; add --view.")
     return PageAddress(host or PageAddress.host, port or PageAddress.port) if view else None
 
 
@@ -111,8 +111,8 @@ def _show_result(result: "TrainResult", console: Console) -> None:
     console.print()
     console.print(table)
     if config.sampled_temperature:
-        said = "\ngreedy: always the most likely token; sampled: at temperature"
-        console.print(f"{said} {config.sampled_temperature:g}", highlight=False)
+        legend = "\ngreedy: always the most likely token; sampled: at temperature"
+        console.print(f"{legend} {config.sampled_temperature:g}", highlight=False)
     for warning in result.warnings:
         console.print(f"\nwarning     {warning}", style="yellow", highlight=False, soft_wrap=True, markup=False)
     lines = [
@@ -131,7 +131,7 @@ def _show_result(result: "TrainResult", console: Console) -> None:
 
 
 def _evaluated(result: "TrainResult", config: TrainConfig) -> str:
-    """Return what the players were compared on."""
+    """Return the tasks on which the players were compared, as text."""
     named = [part.evaluated_tasks for part in config.parts.values()]
     if any(named):
         counts = sorted({score.episodes for score in result.scores.values()})
@@ -142,7 +142,7 @@ def _evaluated(result: "TrainResult", config: TrainConfig) -> str:
 def _next_commands(config: TrainConfig, file: Path) -> list[str]:
     train = _again(config, file)
     if config.environments:
-        return [train, *(f"openenv play {quote(own.environment)}" for own in config.environments.values())]
+        return [train, *(f"openenv play {quote(each.environment)}" for each in config.environments.values())]
     environment = quote(config.environment)
     return [
         train,

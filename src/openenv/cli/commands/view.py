@@ -36,7 +36,7 @@ Port = Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="Port 
 NoBrowser = Annotated[bool, typer.Option("--no-browser", help="Print the address, and open no browser.")]
 Output = Annotated[
     Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="Write one HTML file, to send, instead of opening a browser."),
+    typer.Option("--output", "-o", metavar="FILE", help="Write an HTML file, to send, instead of opening a browser."),
 ]
 EpisodeIds = Annotated[
     list[str] | None,
@@ -46,7 +46,7 @@ EpisodeIds = Annotated[
         help="Episode to show alone, 4 at most: 1-17, or 2:1-17 of the second PATH; may be given again.",
     ),
 ]
-MaxSizeMb = Annotated[float, typer.Option(min=0.1, help="Megabytes of the HTML file at most.")]
+MaxSizeMb = Annotated[float, typer.Option(min=0.1, help="Largest size of the HTML file, in megabytes.")]
 StopOnEof = Annotated[
     bool, typer.Option("--stop-on-eof", help="Stop when standard input is closed.", rich_help_panel=PROGRAMS)
 ]
@@ -69,7 +69,7 @@ def view(
 ) -> None:
     """Look at a run, an evaluation or episodes on record in a browser, or compare up to four, until Ctrl-C.
 
-    They may be written meanwhile. With --output, one HTML file of them is written, which needs no server.
+    They may be written meanwhile. With --output, an HTML file of them is written, which needs no server.
     """
     if output is not None:
         _write(output, paths, episode or [], round(max_size_mb * _MEGABYTE))
@@ -84,7 +84,7 @@ def view(
             _check_path(path)
         sources = Source.all_at(paths)
         is_alone = len(sources) == 1
-        made = make_token_for(host)  # before the application reads it
+        made_token = make_token_for(host)  # before the application reads it
         app = source_app(sources[0]) if is_alone else comparison_app(sources)
     shown, what = (sources[0].view, _SHOWN[sources[0].view]) if is_alone else ("compare", "The comparison is")
     with listen(host, port) as listener:
@@ -92,14 +92,14 @@ def view(
         address = f"{url_of(reachable(bound), bound_port)}/web/{shown}"
         end = "" if stop_on_eof else " Ctrl-C ends it."
         Console(highlight=False).print(f"{what} at {address}.{end}", soft_wrap=True, markup=False)
-        Announcement("", bound, bound_port, made=made).show_access(auth_requirement_of(app))
+        Announcement("", bound, bound_port, made_token=made_token).show_access(auth_requirement_of(app))
         if not no_browser:
             webbrowser.open(address)
         run_app(app, listener=listener)
 
 
 def _write(output: Path, paths: list[str], episodes: list[str], max_bytes: int) -> None:
-    """Write one HTML file, which appears when it is complete."""
+    """Write an HTML file, which appears when it is complete."""
     with new_output(output) as draft:
         draft.write_bytes(save_page(Source.all_at(paths), episodes, max_bytes))
     typer.echo(f"Wrote {output}.")

@@ -20,7 +20,7 @@ _WHEEL_FOLDER = "project"
 
 @dataclass(frozen=True)
 class _Library:
-    """What depends on the library that a project is written for.
+    """Properties of the library that a project is written for.
 
     Attributes:
         title: Its name for people.
@@ -87,7 +87,7 @@ def _project_path(folder: Path, requirements: ProjectRequirements) -> str:
 
 
 def _sources(folder: Path, requirements: ProjectRequirements) -> str:
-    """Return the part of ``pyproject.toml`` that tells uv where the project is."""
+    """Return the part of ``pyproject.toml`` with which uv finds the project."""
     if requirements.distribution is None:
         return ""
     name, project = requirements.distribution

@@ -1,4 +1,4 @@
-"""What an imported project has to have installed, as its own files say."""
+"""Requirements of an imported project, from its files."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ __all__ = ["ProjectRequirements", "project_requirements"]
 
 @dataclass(frozen=True)
 class ProjectRequirements:
-    """What is to be installed for a project's code.
+    """Requirements of a project's code.
 
     Attributes:
         lines: Requirements, as pip takes them: the project itself where it can be installed, else what it needs.

@@ -1,4 +1,4 @@
-"""Routes below ``/web/results``: how an evaluation or a collecting went, by component and by task."""
+"""Routes below ``/web/results``: estimates of an evaluation or a collection, by component and by task."""
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -22,7 +22,7 @@ from openenv.viewer.episodes.traces import trace_of
 
 BELOW = "/web/results/"
 # Rewards of a task that are shown.
-_MOST_REWARDS = 200
+_MAX_REWARDS = 200
 
 Answer = Callable[[EpisodeFolder, Mapping[str, str]], Any]
 
@@ -52,11 +52,7 @@ class _ExtremesQuery(BaseModel):
 
 
 def episode_routes(folder: Path) -> list[BaseRoute]:
-    """Return the routes that show the folder of an evaluation or of collected episodes.
-
-    Args:
-        folder: The folder.
-    """
+    """Return the routes that show the folder of an evaluation or of collected episodes."""
     shown = EpisodeFolder(folder)
     answers: dict[str, Answer] = {"summary": _summary, "tasks": _tasks, "extremes": _extremes}
     return [
@@ -103,8 +99,8 @@ def _extremes(folder: EpisodeFolder, query: Mapping[str, str]) -> Any:
     with ExitStack() as opened:
         traces = usable_traces(folder.traces, opened)
         return {
-            "best": best and best.best and _said(folder, best, best.best, traces),
-            "worst": worst and worst.worst and _said(folder, worst, worst.worst, traces),
+            "best": best and best.best and _with_messages(folder, best, best.best, traces),
+            "worst": worst and worst.worst and _with_messages(folder, worst, worst.worst, traces),
         }
 
 
@@ -121,7 +117,7 @@ def _row(
         "high": estimate.high if estimate is not None and estimate.value == mean else None,
         "components": task.components,
         "left_out": task.left_out,
-        "rewards": [episode.reward for episode in task.episodes[:_MOST_REWARDS]],
+        "rewards": [episode.reward for episode in task.episodes[:_MAX_REWARDS]],
         "episodes": len(task.episodes),
         "successes": None if success is None else sum(reaches(episode.reward, success) for episode in task.episodes),
         "best": task.best and _note(task, task.best, traces),
@@ -129,7 +125,9 @@ def _row(
     }
 
 
-def _said(folder: EpisodeFolder, task: PlayedTask, episode: PlayedEpisode, traces: TraceFile | None) -> dict[str, Any]:
+def _with_messages(
+    folder: EpisodeFolder, task: PlayedTask, episode: PlayedEpisode, traces: TraceFile | None
+) -> dict[str, Any]:
     return with_messages(_note(task, episode, traces), folder.messages(episode))
 
 
