@@ -5,7 +5,8 @@ package's (``OpenSpielEnv`` in ``openspiel_env``).
 """
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol
@@ -78,7 +79,7 @@ def _only_class(
     package: Package, base: type, key: str, modules: tuple[str, ...], second_choice: tuple[type, ...]
 ) -> type[Any] | None:
     for module_name in _existing(package, modules):
-        found = _own_classes(package, package.import_module(module_name), base)
+        found = own_classes(package.import_module(module_name), base, partial(_is_own, package))
         found = [cls for cls in found if not issubclass(cls, second_choice)] or found
         if len(found) > 1:
             found = [cls for cls in found if cls.__name__ == _usual_name(package, base, key)] or found
@@ -88,16 +89,6 @@ def _only_class(
         if found:
             return found[0]
     return None
-
-
-def _own_classes(package: Package, module: ModuleType, base: type) -> list[type]:
-    """Return the subclasses in a module that the package defines, without those that others of them extend."""
-    own = {
-        value
-        for value in vars(module).values()
-        if isinstance(value, type) and issubclass(value, base) and _is_own(package, value.__module__)
-    }
-    return [cls for cls in own if not any(other is not cls and issubclass(other, cls) for other in own)]
 
 
 def _is_own(package: Package, module: str) -> bool:
@@ -141,11 +132,15 @@ def only_environment(modules: Mapping[str, ModuleType]) -> type[Environment[Any,
     raise ConfigurationError(f"There are several environments: {names}. Give one of these names.")
 
 
-def own_classes(module: ModuleType, base: type) -> list[type[Any]]:
-    """Return the subclasses that a module itself defines, without those that others of them extend."""
-    own = [
-        value
-        for value in vars(module).values()
-        if inspect.isclass(value) and issubclass(value, base) and value.__module__ == module.__name__
-    ]
+def own_classes(module: ModuleType, base: type, is_own: Callable[[str], bool] | None = None) -> list[type[Any]]:
+    """Return the subclasses in a module that are its own, without those that others of them extend.
+
+    Args:
+        module: The module.
+        base: The class that they extend.
+        is_own: Whether a class counts that a module of some name defines; by default only the module itself counts.
+    """
+    is_own = is_own or module.__name__.__eq__
+    classes = dict.fromkeys(filter(inspect.isclass, vars(module).values()))
+    own = [cls for cls in classes if issubclass(cls, base) and is_own(cls.__module__)]
     return [cls for cls in own if not any(other is not cls and issubclass(other, cls) for other in own)]

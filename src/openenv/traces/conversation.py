@@ -1,11 +1,11 @@
 """Parts of a conversation by the entries of its episode: the model's input, thought and action in each."""
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
+from openenv.core.documents import read_arguments
 from openenv.traces.episodes import RESET, Entry
 from openenv.traces.formats.messages import action_call
 
@@ -77,7 +77,7 @@ def parts_of(messages: Sequence[Message], entries: Sequence[Entry]) -> list[Conv
 
 def call_line(function: Mapping[str, Any]) -> str:
     """Return a function of a tool call as ``name(argument=value)``."""
-    arguments = _arguments(function)
+    arguments = read_arguments(function.get("arguments"))
     if not isinstance(arguments, Mapping):
         return f"{function['name']}({arguments})"
     return f"{function['name']}({', '.join(f'{name}={value!r}' for name, value in arguments.items())})"
@@ -114,7 +114,7 @@ class _Move(NamedTuple):
         if not self.calls:
             text = _thought_and_text(self.message or {})[1]
             return all(str(value) in text for value in _fields(request).values() if isinstance(value, str | int))
-        name, arguments = self.calls[0]["name"], _arguments(self.calls[0])
+        name, arguments = self.calls[0]["name"], read_arguments(self.calls[0].get("arguments"))
         called = action_call(request)
         if called is not None:
             return called == (name, arguments)
@@ -127,10 +127,10 @@ class _Move(NamedTuple):
         if self.message is not None and fields and all(self.message.get(name) == fields[name] for name in fields):
             return True  # of a conversation that was recorded elsewhere, the request is the message
         if len(self.calls) == 1:
-            arguments = _arguments(self.calls[0])
+            arguments = read_arguments(self.calls[0].get("arguments"))
             return action_call(request) == (self.calls[0]["name"], arguments) or fields == arguments
         values = [str(value) for value in fields.values()]
-        return values == [text.strip()] or _parsed(text) == fields
+        return values == [text.strip()] or (bool(text) and read_arguments(text) == fields)
 
 
 def _moves(messages: Sequence[Message], steps: int) -> list[_Move]:
@@ -181,20 +181,6 @@ def _text_of(block: Any) -> str:
     if not isinstance(block, Mapping):
         return str(block)
     return block["text"] if isinstance(block.get("text"), str) else f"[{block.get('type')}]"
-
-
-def _arguments(function: Mapping[str, Any]) -> Any:
-    """Return a call's arguments, which may be on record as JSON."""
-    given = function.get("arguments")
-    parsed = _parsed(given) if isinstance(given, str) else given
-    return given if parsed is None else parsed
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _fields(request: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,11 +10,10 @@ from importlib.metadata import PackageNotFoundError, packages_distributions, req
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from openenv.core.documents import read_toml
-from openenv.core.providers.venv.requirements import OURS
+from openenv.core.providers.venv.requirements import OURS, requirement_of
 from openenv.validation.findings import Check, Finding, fail, warn
 from openenv.validation.source import Source
 
@@ -123,7 +122,7 @@ def _project(source: Source) -> dict[str, Any]:
 def _closure(lines: Iterable[str]) -> frozenset[str]:
     """Return the distributions that lines require, and all that these require, as far as they are installed."""
     found: set[tuple[str, str]] = set()
-    waiting = [(requirement, "") for line in lines if (requirement := _requirement(line)) is not None]
+    waiting = [(requirement, "") for line in lines if (requirement := requirement_of(line)) is not None]
     while waiting:
         requirement, extra = waiting.pop()
         if requirement.marker is not None and not requirement.marker.evaluate({"extra": extra}):
@@ -132,15 +131,8 @@ def _closure(lines: Iterable[str]) -> frozenset[str]:
         for wanted in ("", *requirement.extras):
             if (name, wanted) not in found:
                 found.add((name, wanted))
-                waiting += [(each, wanted) for each in map(_requirement, _required_by(name)) if each is not None]
+                waiting += [(each, wanted) for each in map(requirement_of, _required_by(name)) if each is not None]
     return frozenset(name for name, _ in found)
-
-
-def _requirement(line: str) -> Requirement | None:
-    try:
-        return Requirement(line)
-    except InvalidRequirement:  # a path or an address
-        return None
 
 
 @cache

@@ -4,11 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from packaging.requirements import InvalidRequirement, Requirement
-
 from openenv.core.documents import read_toml
 from openenv.core.exceptions import ConfigurationError
-from openenv.core.providers.venv.requirements import read_requirements
+from openenv.core.providers.venv.requirements import read_requirements, requirement_of
 
 __all__ = ["ProjectRequirements", "project_requirements"]
 
@@ -58,11 +56,8 @@ def _distribution(folder: Path) -> str | None:
     name = project.get("name") if isinstance(project, dict) else None
     if not isinstance(name, str):
         return None
-    try:
-        requirement = Requirement(name)
-    except InvalidRequirement:
-        return None
-    return name if requirement.name == name else None
+    requirement = requirement_of(name)
+    return name if requirement is not None and requirement.name == name else None
 
 
 def _listed(folder: Path, project: Path) -> tuple[str, ...]:
@@ -74,10 +69,4 @@ def _listed(folder: Path, project: Path) -> tuple[str, ...]:
         lines = read_requirements(folder, within=project).lines
     except ConfigurationError:
         return ()
-    found = []
-    for line in lines:
-        try:
-            found.append(str(Requirement(line)))
-        except InvalidRequirement:
-            continue
-    return tuple(found)
+    return tuple(str(found) for line in lines if (found := requirement_of(line)) is not None)
