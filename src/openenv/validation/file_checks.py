@@ -33,7 +33,7 @@ HOME_PATH = re.compile(
 )
 # Keys of other tools: of the validation that the public package describes, and of catalogs.
 OTHER_KEYS = ("validation", "discovery", "tags", "license", "author", "authors", "homepage", "repository")
-# What the files of `openenv init` say of themselves, until an author writes something else.
+# Descriptions in the files of `openenv init`, until an author writes others.
 SCAFFOLD_TEXTS = (
     "Walk to a goal on a field of five by five",
     "Replace this with what your environment is about",
@@ -44,10 +44,10 @@ CODE_SUFFIXES = (".py", ".yaml", ".yml", ".toml", ".txt", ".sh")
 
 
 def check_manifest(source: Source) -> Iterator[Finding]:
-    """The manifest can be read, and its name is the package's."""
+    """Manifest can be read, and its name is the package's."""
     if isinstance(source.manifest, ConfigurationError):
         for line in str(source.manifest).splitlines():
-            yield fail(line, "Mend the key; `openenv init` shows a manifest with every key.")
+            yield fail(line, "Correct the key; `openenv init` shows a manifest with every key.")
         return
     if isinstance(source.module, ConfigurationError):
         yield fail(str(source.module), "Give the folder the package's name.")
@@ -69,7 +69,7 @@ def _unknown_keys(manifest: Manifest) -> Iterator[Finding]:
 
 
 def check_files(source: Source) -> Iterator[Finding]:
-    """The files of the package are there; those that later checks read, these miss themselves."""
+    """Files of the package are there; those that later checks read, these report themselves."""
     for path in REQUIRED_FILES if offers_only_tools(source) else (*REQUIRED_FILES, "client.py"):
         if not (source.folder / path).is_file():
             yield _missing(path)
@@ -80,7 +80,7 @@ def _missing(path: str) -> Finding:
 
 
 def check_readme(source: Source) -> Iterator[Finding]:
-    """The README tells people and the Hub what this is."""
+    """README describes the environment for people and the Hub."""
     text = source.texts.get("README.md")
     if text is None:
         yield _missing("README.md")
@@ -105,7 +105,7 @@ def check_readme(source: Source) -> Iterator[Finding]:
 
 
 def check_packaging(source: Source) -> Iterator[Finding]:
-    """The package installs, and is found by its name once it is."""
+    """Package installs, and is found by its name once it is."""
     file = source.top_folder / "pyproject.toml"  # a subpackage is published with the package around it
     if not file.is_file():
         yield _missing("pyproject.toml")
@@ -132,7 +132,7 @@ def check_packaging(source: Source) -> Iterator[Finding]:
 
 
 def check_image(source: Source) -> Iterator[Finding]:
-    """The Dockerfile serves on the manifest's port, off loopback."""
+    """Dockerfile serves on the manifest's port, off loopback."""
     path = next((path for path in DOCKERFILES if path in source.texts), None)
     if path is None:
         if not any((source.top_folder / path).is_file() for path in DOCKERFILES):
@@ -152,7 +152,7 @@ def check_image(source: Source) -> Iterator[Finding]:
 
 
 def check_secrets(source: Source) -> Iterator[Finding]:
-    """No token or key is in the files."""
+    """Tokens and keys are not in the files."""
     for path, text in source.texts.items():
         for what, pattern in SECRETS.items():
             for match in re.finditer(pattern, text):
@@ -164,7 +164,7 @@ def check_secrets(source: Source) -> Iterator[Finding]:
 
 
 def check_paths(source: Source) -> Iterator[Finding]:
-    """No file names a folder that only this machine has."""
+    """Folders that only this machine has are named in no file."""
     for path, text in source.texts.items():
         if not path.endswith(CODE_SUFFIXES):
             continue
@@ -175,17 +175,17 @@ def check_paths(source: Source) -> Iterator[Finding]:
 
 
 def check_leftovers(source: Source) -> Iterator[Finding]:
-    """No text of the scaffold stands beside an author's own."""
+    """Texts of the scaffold do not stand beside an author's."""
     whole = "\n".join(text for path, text in source.texts.items() if not path.startswith("tests/"))
     if all(text in whole for text in SCAFFOLD_TEXTS):  # nothing was changed yet
         return
     for path, text in source.texts.items():
-        for said in SCAFFOLD_TEXTS:
-            at = text.find(said)
+        for text_of_scaffold in SCAFFOLD_TEXTS:
+            at = text.find(text_of_scaffold)
             if at >= 0:
                 line = text.count("\n", 0, at) + 1
                 yield warn(
-                    f'{path}:{line} still says what `openenv init` wrote: "{said}".',
+                    f'{path}:{line} still says what `openenv init` wrote: "{text_of_scaffold}".',
                     "Say what your environment is; people and models read it.",
                 )
 
