@@ -211,8 +211,8 @@ class Replicas:
             self._forget(replica)
             if isinstance(error.__cause__, TimeoutError):
                 raise ProviderError(
-                    f"{error} Ray may have no room for it: {self._free_resources()}. Request fewer replicas, or less "
-                    "for each."
+                    f"{error} Ray may not have its resources: {self._free_resources()}. Request fewer replicas, or "
+                    "less for each."
                 ) from error
             raise
         self._tasks.run_lasting(f"the watch over {replica}", partial(self._watch, replica))
@@ -243,7 +243,7 @@ class Replicas:
 
     def _replace_if_needed(self, replica: Replica, how: str, was_to_end: bool) -> None:
         if replica.successor is not None and not was_to_end:
-            logger.warning("%s %s; replica %d takes its place", replica, how, replica.successor.number)
+            logger.warning("%s %s; replica %d succeeds it", replica, how, replica.successor.number)
             self.replaced += 1
             self._replacements[replica] = self._tasks.run(self._replace(replica))
 

@@ -71,7 +71,7 @@ def _kind_findings(names: Names, key: str, reference: str, found: Definition) ->
         yield fail(f"{found.path}: {found.node.name} does not extend {expected}.", f"Let it extend {expected}.")
     else:
         yield warn(
-            f"{found.path}: can't tell whether {found.node.name} is the {key}; a base comes from another package.",
+            f"{found.path}: can't see whether {found.node.name} is the {key}; a base comes from another package.",
             f"See that it extends {expected} in the end.",
         )
 
@@ -163,7 +163,9 @@ def check_environment(source: Source) -> Iterator[Finding]:
         methods = _methods(names, cls)
         for name in ("reset",) if _has_tools(methods) else ("reset", "step", "state"):
             if not _has_method(names, cls, methods, name):
-                yield fail(f"{cls.path}: {_class_name(cls)} has no {name}.", f"Define {name}; Environment says how.")
+                yield fail(
+                    f"{cls.path}: {_class_name(cls)} has no {name}.", f"Define {name}; Environment has its form."
+                )
         if "state" in methods and not methods["state"].decorator_list:
             yield warn(f"{cls.path}: {_class_name(cls)}.state is no property.", "Put @property above it.")
         yield from _reset_findings(cls, methods.get("reset_async") or methods.get("reset"))
@@ -276,7 +278,7 @@ def check_concurrency(source: Source) -> Iterator[Finding]:
         declared = _concurrency_flag(names, cls)
         if limit is not None and limit > 1 and declared is not True:
             yield fail(
-                f"The server asks for {limit} sessions, but {_class_name(cls)} does not say that it supports them.",
+                f"The server is for {limit} sessions, but {_class_name(cls)} does not declare that it supports them.",
                 "Set SUPPORTS_CONCURRENT_SESSIONS = True if instances share nothing, else max_concurrent_envs=1.",
             )
         elif declared is None:
@@ -330,6 +332,6 @@ CODE_CHECKS = (
     Check("classes", "the classes that openenv.yaml names are there", check_classes),
     Check("models", "every field of actions and observations is described", check_models),
     Check("environment", "the environment has the methods that a server calls", check_environment),
-    Check("concurrency", "it says whether one server may hold many sessions", check_concurrency),
+    Check("concurrency", "it declares whether one server may hold many sessions", check_concurrency),
     Check("server", "server/app.py can be started, and its limit set", check_server),
 )

@@ -52,7 +52,7 @@ def check_manifest(source: Source) -> Iterator[Finding]:
     if isinstance(source.module, ConfigurationError):
         yield fail(str(source.module), "Give the folder the package's name.")
     if not source.manifest.description:
-        yield warn("`description` is missing.", "Say in one sentence what the environment is; `openenv list` shows it.")
+        yield warn("`description` is missing.", "Describe the environment in one sentence; `openenv list` shows it.")
     yield from _unknown_keys(source.manifest)
     if source.manifest.version == "0.0.0":
         yield warn("`version` is missing.", "Add a version, and raise it with every change of what an agent meets.")
@@ -97,11 +97,11 @@ def check_readme(source: Source) -> Iterator[Finding]:
         yield warn(f"README.md's front matter lacks {', '.join(missing)}.", "A Space needs these keys; add them.")
     if isinstance(source.manifest, Manifest) and keys.get("app_port", source.manifest.port) != source.manifest.port:
         yield fail(
-            f"README.md says app_port {keys['app_port']}, openenv.yaml says port {source.manifest.port}.",
+            f"README.md has app_port {keys['app_port']}, openenv.yaml has port {source.manifest.port}.",
             "Make them the same.",
         )
     if len(matter[2].split()) < 20:
-        yield warn("README.md says hardly anything.", "Describe the task, the action, the observation and the reward.")
+        yield warn("README.md has hardly any text.", "Describe the task, the action, the observation and the reward.")
 
 
 def check_packaging(source: Source) -> Iterator[Finding]:
@@ -142,9 +142,9 @@ def check_image(source: Source) -> Iterator[Finding]:
     if not re.search(r"(?mi)^FROM\s", text):
         yield fail(f"{path} has no FROM line.", "Name a base image.")
     if not re.search(r"(?mi)^(CMD|ENTRYPOINT)\b", text):
-        yield fail(f"{path} has no CMD.", "Say how the server is started.")
+        yield fail(f"{path} has no CMD.", "Write how the server is started.")
     if not re.search(r"(?mi)^HEALTHCHECK\b", text):
-        yield warn(f"{path} has no HEALTHCHECK.", "Add one that asks /health.")
+        yield warn(f"{path} has no HEALTHCHECK.", "Add one that requests /health.")
     if isinstance(source.manifest, Manifest) and str(source.manifest.port) not in text:
         yield warn(
             f"{path} does not mention port {source.manifest.port}.", "Serve on the port that openenv.yaml names."
@@ -185,8 +185,8 @@ def check_leftovers(source: Source) -> Iterator[Finding]:
             if at >= 0:
                 line = text.count("\n", 0, at) + 1
                 yield warn(
-                    f'{path}:{line} still says what `openenv init` wrote: "{text_of_scaffold}".',
-                    "Say what your environment is; people and models read it.",
+                    f'{path}:{line} still has the text of `openenv init`: "{text_of_scaffold}".',
+                    "Describe your environment; people and models read it.",
                 )
 
 
@@ -201,7 +201,7 @@ def _front_matter(text: str) -> dict[str, Any]:
 FILE_CHECKS = (
     Check("manifest", "openenv.yaml can be read", check_manifest),
     Check("files", "the files of a published environment are there", check_files),
-    Check("readme", "README.md tells people and the Hub what this is", check_readme),
+    Check("readme", "README.md describes this to people and the Hub", check_readme),
     Check("packaging", "pyproject.toml installs it, and lets it be found by name", check_packaging),
     Check("image", "the Dockerfile serves it", check_image),
     Check("secrets", "no token or key is in the files", check_secrets),

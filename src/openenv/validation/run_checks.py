@@ -52,7 +52,7 @@ from openenv.validation.trials import (
 from openenv.validation.url_checks import ServerRoutes
 
 LEVEL = "runtime"
-_MEND = "Correct its cause; `openenv play` has the same error."
+_CAUSE = "Correct its cause; `openenv play` has the same error."
 _PLAYER = "Let make_player return a function from an observation to an action, as the one that `openenv init` writes."
 _REPEAT = "Draw all that is random from the seed, and let nothing depend on the clock, an id, or the order of a set."
 _CAPACITY_WAIT_S = 10.0
@@ -208,9 +208,9 @@ def _find_in_start(running: Running) -> Iterator[Finding]:
                 "Make the application with openenv's create_app; then every client, trainer and tool can play it.",
             )
         else:
-            yield fail(_first_and_last_line(error), _MEND)
+            yield fail(_first_and_last_line(error), _CAUSE)
     except OpenEnvError as error:
-        yield fail(_first_and_last_line(error), _MEND)
+        yield fail(_first_and_last_line(error), _CAUSE)
 
 
 def _find_in_reset(running: Running) -> Iterator[Finding]:
@@ -224,10 +224,10 @@ def _find_in_reset(running: Running) -> Iterator[Finding]:
     except ConfigurationError as error:  # of its observations' class, which clients that speak dicts do without
         yield warn(str(error), "Name the class in openenv.yaml, as in `observation: models:MyObservation`.")
     except OpenEnvError as error:
-        yield fail(str(error), _MEND)
+        yield fail(str(error), _CAUSE)
     except ValidationError as error:
         yield fail(
-            f"the first observation does not fit its class: {error}", "Return what the observation's class says."
+            f"the first observation does not fit its class: {error}", "Return the fields of the observation's class."
         )
 
 
@@ -246,12 +246,12 @@ def _find_in_play(running: Running) -> Iterator[Finding]:
     try:
         left_out = running.play()
     except OpenEnvError as error:
-        yield fail(str(error), _MEND)
+        yield fail(str(error), _CAUSE)
         return
     faults: dict[str, Finding] = {}
     for trial in running.trials:
         if trial.fault is not None:
-            remedy = _PLAYER if trial.name == SCRIPTED else _MEND
+            remedy = _PLAYER if trial.name == SCRIPTED else _CAUSE
             faults.setdefault(trial.fault, fail(f"{trial.name}: {trial.fault}".replace(running.prefix, ""), remedy))
     yield from faults.values()
     if running.package.manifest.player is None:
@@ -296,7 +296,7 @@ def _find_in_repeat(running: Running) -> Iterator[Finding]:
     try:
         different = _first_different(running, running.second.replay)
     except OpenEnvError as error:
-        yield fail(f"a second process does not start: {_first_and_last_line(error)}", _MEND)
+        yield fail(f"a second process does not start: {_first_and_last_line(error)}", _CAUSE)
         return
     running.is_repeatable = different is None
     if different is not None:
@@ -338,7 +338,7 @@ def _find_in_tools(running: Running) -> Iterator[Finding]:
         kinds = dict(members(running.client.schemas()["action"]))
         listed = wait_for(fetch_tools, running.client.async_client)
     except OpenEnvError as error:
-        yield fail(str(error), _MEND)
+        yield fail(str(error), _CAUSE)
         return
     remedy = "Give an action a field for each of its values, and an annotation that is a model or a union of models."
     for name, kind in kinds.items():

@@ -185,7 +185,7 @@ def _version(openapi: _Answer) -> CriterionResult:
 def _health(answer: _Answer) -> CriterionResult:
     status = (answer.mapping() or {}).get("status")
     found = {"status": status}
-    description = "GET /health says that the server is healthy"
+    description = "GET /health answers that the server is healthy"
     return _criterion("health_endpoint", description, answer, {"status": "healthy"}, found, status == "healthy")
 
 
