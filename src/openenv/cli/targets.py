@@ -66,9 +66,6 @@ def played_environment(text: str, command: str, base_url: str | None = None) -> 
 def check_server(base_url: str | None) -> None:
     """Refuse an address at which no server of an environment answers.
 
-    Args:
-        base_url: The address; ``None`` for none.
-
     Raises:
         RefusedTargetError: No server answers there, or another one.
     """

@@ -30,9 +30,6 @@ class Load(NamedTuple):
 def least_loaded(loads: Sequence[Load]) -> int:
     """Return the position of the server that is least full; of several, that with the most slots left.
 
-    Args:
-        loads: How full each server is; at least one.
-
     Example:
         >>> least_loaded([Load(5, 10), Load(1, 4), Load(3, 10)])
         1

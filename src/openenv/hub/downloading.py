@@ -81,13 +81,7 @@ def find_commit(name: RepoName, hub: Hub) -> str:
 
 
 def download(name: RepoName, commit: str, folder: Path, hub: Hub) -> list[PurePosixPath]:
-    """Download all files of a repository at a commit.
-
-    Args:
-        name: The repository.
-        commit: The commit.
-        folder: An empty folder, which no other process knows.
-        hub: The Hub.
+    """Download all files of a repository at a commit into an empty folder, which no other process knows.
 
     Raises:
         HubError: A file's path leads out of the folder, or the Hub can't be reached.

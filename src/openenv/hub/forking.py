@@ -16,8 +16,8 @@ class Fork:
     """New repository, and its source.
 
     Attributes:
-        source: NAME`` of the new one./``OWNER/NAME`` of the new Space./NAME`` of the Space to start from.
-        repo_id: ``OWNER/NAME`` of the new one.
+        source: ``OWNER/NAME`` of the Space to start from.
+        repo_id: ``OWNER/NAME`` of the new Space.
         private: Whether the new one is for its owner only; as the source is, if not.
         hardware: Hardware that it runs on.
         variables: Environment variables, beside the source's.

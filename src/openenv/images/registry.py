@@ -10,10 +10,6 @@ DOCKER = "docker"
 def image_name(registry: str, name: str) -> str:
     """Name an environment's image in a registry.
 
-    Args:
-        registry: me``./The registry, as in ``ghcr.io/me``./me``.
-        name: The environment's name.
-
     Example:
         >>> image_name("https://ghcr.io/me/", "my_env")
         'ghcr.io/me/my-env:latest'

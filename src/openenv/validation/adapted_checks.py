@@ -24,9 +24,6 @@ _SEED = 1
 def validate_adapted(target: str) -> Report:
     """Check an environment of another library. It is made in this process, and reset some times.
 
-    Args:
-        target: ``PREFIX:ID``.
-
     Raises:
         EnvironmentNotFoundError: There is no environment of that name.
         ConfigurationError: It can't be made, or what it needs is not installed.

@@ -135,13 +135,7 @@ class _Answer:
 
 
 class ServerRoutes:
-    """The routes of a server.
-
-    Args:
-        url: Its address.
-        timeout_s: Seconds that each answer may take.
-        token: The token that is sent; that of ``OPENENV_TOKEN`` if ``None``.
-    """
+    """The routes of a server."""
 
     def __init__(self, url: str, timeout_s: float, token: str | None = None) -> None:
         self.url = url

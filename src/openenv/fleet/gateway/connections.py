@@ -14,12 +14,7 @@ REQUESTS_OF_A_POOL = 32
 
 
 class SpreadTransport(httpx.AsyncBaseTransport):
-    """Sends each request by the first pool that has few under way. Only the first pool keeps idle connections.
-
-    Args:
-        verify: Certificates that are trusted; ``False`` for plain HTTP.
-        keep_alive_s: Seconds for which an idle connection is kept.
-    """
+    """Sends each request by the first pool that has few under way. Only the first pool keeps idle connections."""
 
     def __init__(self, verify: ssl.SSLContext | bool, keep_alive_s: float) -> None:
         self._verify = verify

@@ -39,12 +39,7 @@ _KEEP_ALIVE_S = 2.0
 
 
 class Forwarding:
-    """Forwards requests.
-
-    Args:
-        token: Token that the servers require; ``None`` for none.
-        tls: Their certificate; ``None`` where they have none.
-    """
+    """Forwards requests."""
 
     def __init__(self, token: str | None, tls: TLS | None) -> None:
         self._is_https = tls is not None

@@ -36,12 +36,7 @@ def is_of_page(scope: Scope) -> bool:
 
 
 class SocketForwarding:
-    """Forwards WebSockets.
-
-    Args:
-        token: Token that the servers require; ``None`` for none.
-        tls: Their certificate; ``None`` where they have none.
-    """
+    """Forwards WebSockets."""
 
     def __init__(self, token: str | None, tls: TLS | None) -> None:
         self._is_https = tls is not None
