@@ -30,7 +30,7 @@ def test_an_incomplete_one_is_written_and_not_read(games: Games, tmp_path: Path)
     games.write("envs/maze/openenv.yaml", "name: maze\n")
     games.commit()
     write_catalog(build_catalog(games.folder, repository_uri=URI, publisher="example.com"), tmp_path / "catalog.json")
-    with pytest.raises(CatalogError, match=r"The catalog is incomplete: envs/maze. Mend"):
+    with pytest.raises(CatalogError, match=r"The catalog is incomplete: envs/maze. Correct"):
         load_catalog(tmp_path / "catalog.json")
 
 

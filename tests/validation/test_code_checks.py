@@ -124,7 +124,7 @@ def test_a_base_of_another_package_is_doubted_not_refused(tmp_path: Path) -> Non
     file = folder / ENVIRONMENT
     file.write_text(file.read_text().replace("import Environment\n", "import Environment\nfrom theirs import Their\n"))
     found = result(folder, "classes")
-    assert (found.status, "can't tell whether MyEnvironment" in found.evidence[0]) == ("warn", True)
+    assert (found.status, "can't see whether MyEnvironment" in found.evidence[0]) == ("warn", True)
 
 
 def test_tool_style_environments_need_no_step(tmp_path: Path) -> None:

@@ -36,20 +36,13 @@ _NOT_SHOWN = frozenset({"done", "reward", "metadata"})
 
 
 def observation_fields(observation: BaseModel | Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that an agent sees of an observation.
-
-    Returns:
-        Each field but ``done``, ``reward`` and ``metadata``, as JSON values.
-    """
+    """Return the fields of an observation that an agent sees, as JSON values."""
     fields = observation.model_dump(mode="json") if isinstance(observation, BaseModel) else observation
     return {name: value for name, value in fields.items() if name not in _NOT_SHOWN}
 
 
 def observation_text(observation: BaseModel | Mapping[str, Any]) -> str:
-    r"""Write an observation for a language model.
-
-    Returns:
-        Its ``text`` field if that is a string, else a line for each field.
+    r"""Return an observation's ``text`` field if that is a string, else a line for each field.
 
     Example:
         >>> observation_text({"ball": 3, "legal": ["left", "right"], "done": False})

@@ -36,10 +36,7 @@ class Package(Protocol):
 def find_class(
     package: Package, base: type, key: str, modules: tuple[str, ...], second_choice: tuple[type, ...] = ()
 ) -> type[Any] | None:
-    """Return the class that a manifest's key names, else the only class of its kind in some modules.
-
-    Returns:
-        The class, or ``None`` if the key is absent and no module has one.
+    """Return the class that a manifest's key names, else the only class of its kind in some modules, or ``None``.
 
     Raises:
         ConfigurationError: The key names something else, or a module has several such classes.

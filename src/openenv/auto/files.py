@@ -94,11 +94,7 @@ class EnvironmentFile(EnvironmentPackage):
             environment_types(EnvironmentFactory(source).learn_class())
 
     def import_module(self, name: str) -> ModuleType:
-        """Import the file, or a module of the package that it is in.
-
-        Args:
-            name: The module, as seen from the folder; empty for the file itself.
-        """
+        """Import the file, or a module of the package that it is in."""
         if name:
             return super().import_module(name)
         return import_file(self.file)

@@ -211,7 +211,7 @@ class EnvironmentPackage:
         """Refuse a folder without an environment, before a server is started; it is imported by its server alone."""
 
     def app(self) -> "FastAPI":
-        """Import the server's application, or build that of a folder without one, for a process that serves nothing else.
+        """Import the server's application, or build it, for a process that serves nothing else.
 
         Raises:
             ConfigurationError: The application that the manifest names is not there; or there is neither one nor a

@@ -144,7 +144,7 @@ def _announce(fleet: "Fleet", announcement: Announcement, *, is_shared: bool) ->
     announcement.show(fleet.auth_requirement)
     typer.echo()
     servers = "1 server" if len(status.replicas) == 1 else f"{len(status.replicas)} servers"
-    typer.echo(f"{servers} with {status.capacity:,} places for sessions: {fleet.address}/fleet")
+    typer.echo(f"{servers} with {status.capacity:,} slots for sessions: {fleet.address}/fleet")
     if is_shared and is_loopback(announcement.host) and announcement.made_token:
         typer.echo("They may be on other machines. Their clients need this token, which is not shown again:")
         typer.echo(f"  export {TOKEN_VARIABLE}={fleet.token}")

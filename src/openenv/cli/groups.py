@@ -125,13 +125,7 @@ class Application(typer.Typer):
 def new_app(
     cls: type[GroupOfCommands] = GroupOfCommands, *, add_completion: bool = False, **settings: Any
 ) -> typer.Typer:
-    """Return an application that shows its help and its errors as plain text.
-
-    Args:
-        cls: Class of its group of commands.
-        add_completion: Whether it has the options that install completion in a shell.
-        settings: Further arguments of the application.
-    """
+    """Return an application that shows its help and its errors as plain text."""
     return Application(
         cls=cls,
         add_completion=add_completion,
@@ -148,12 +142,7 @@ def command_group(summary: str) -> typer.Typer:
 
 
 def command_app(name: str, function: Callable[..., None]) -> typer.Typer:
-    """Return an application that is a single command.
-
-    Args:
-        name: Name of the command.
-        function: What it does; its parameters are the arguments and options.
-    """
+    """Return an application that is a single command."""
     app = new_app()
     app.command(name, context_settings=_HELP_OPTIONS)(function)
     return app

@@ -1,4 +1,4 @@
-"""Probes of what keeps code and pages in: the sandbox and the browser, which are really started."""
+"""Probes of the sandbox and the browser, which keep code and pages in and are really started."""
 
 import os
 import shutil
@@ -42,7 +42,7 @@ def browser() -> Finding:
         return Finding("browser", Status.MISSING, "there is no Chromium on the path", used_for, remedy)
     options = ["--headless", "--disable-gpu", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
     try:
-        shown = subprocess.run(  # noqa: S603  # a browser found on PATH
+        page = subprocess.run(  # noqa: S603  # a browser found on PATH
             [command, *options, "--dump-dom", _PAGE],
             check=False,
             stdin=subprocess.DEVNULL,
@@ -53,7 +53,7 @@ def browser() -> Finding:
         )
     except subprocess.TimeoutExpired:
         return Finding("browser", Status.UNSURE, f"{command} had not shown a page after {TIMEOUT_S:g} s", used_for)
-    if "it works" in shown.stdout:
+    if "it works" in page.stdout:
         return Finding("browser", Status.READY, f"{command} shows pages", used_for)
-    lines = shown.stderr.strip().splitlines()
+    lines = page.stderr.strip().splitlines()
     return Finding("browser", Status.MISSING, f"{command} shows no page: {lines[-1] if lines else ''}", used_for)

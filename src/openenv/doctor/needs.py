@@ -17,10 +17,10 @@ _BROWSER = "playwright"
 
 
 def probes_for(package: EnvironmentPackage) -> dict[str, Probe]:
-    """Return the probes of what an environment needs: its packages, OpenEnv's extras, a sandbox, a browser.
+    """Return the probes of an environment's needs: its packages, OpenEnv's extras, a sandbox, a browser.
 
     Raises:
-        ConfigurationError: Its folder says nothing readable of what it requires.
+        ConfigurationError: The requirements in its folder can't be read.
     """
     known = probes()
     requirements = read_requirements(package.folder)
@@ -34,7 +34,7 @@ def probes_for(package: EnvironmentPackage) -> dict[str, Probe]:
 
 
 def packages_of(folder: Path, requirements: Requirements) -> Finding:
-    """Look whether what an environment requires is installed."""
+    """Check whether an environment's requirements are installed."""
     lines = requirements.lines
     absent = missing(_named(requirements))
     if absent:

@@ -15,12 +15,7 @@ _STEP = re.compile(rb'\{"step": (\d+),')
 
 
 def append_object(file: Path, value: Any) -> None:
-    """Append a line with an object, after the end of a line that a kill has cut off.
-
-    Args:
-        file: The file; it need not be there yet.
-        value: The object; what has no form in JSON is written as its text.
-    """
+    """Append a line with an object, after the end of a line that a kill has cut off."""
     # Half of a surrogate pair, which a model may write, is no UTF-8; its escape is equal JSON.
     line = json.dumps(value, ensure_ascii=False, default=str).encode("utf-8", "backslashreplace")
     with file.open("a+b") as lines:
@@ -45,12 +40,7 @@ def objects_of(lines: Iterable[bytes]) -> list[dict[str, Any]]:
 
 
 def keep_objects(file: Path, is_kept: Callable[[dict[str, Any]], bool]) -> None:
-    """Drop lines of a file, all of them or, where the file can't be written, none; lines without an object, too.
-
-    Args:
-        file: The file.
-        is_kept: Whether the line of an object stays.
-    """
+    """Drop lines of a file, all of them or, where the file can't be written, none; lines without an object, too."""
     with file.open("rb") as lines, draft_of(file) as draft, draft.open("wb") as kept:
         kept.writelines(line for line, value in _objects(lines) if is_kept(value))
 
@@ -111,11 +101,7 @@ class StepIndex:
         self._forget()
 
     def lines(self, step: int | None) -> list[bytes]:
-        """Return the lines of a step.
-
-        Args:
-            step: The step; ``None`` for that of the last line.
-        """
+        """Return the lines of a step; without one, those of the last step."""
         with self._lock:
             for offset, line in self._file.new_lines():
                 if begin := _STEP.match(line):  # without reading the whole line; others have no episodes

@@ -220,14 +220,7 @@ class RunFolder:
             return MetricsPage(start, objects_of(whole.splitlines()), end, _mark(file, end))
 
     def rollouts_at(self, step: int | None) -> tuple[int | None, list[dict[str, Any]]]:
-        """Return the episodes of an optimiser step.
-
-        Args:
-            step: The step; ``None`` for the last one.
-
-        Returns:
-            The step, ``None`` where there is none; and its lines in ``rollouts.jsonl``, one for each environment.
-        """
+        """Return the lines of an optimiser step in ``rollouts.jsonl``, by default of the last one, and its number."""
         lines = rollouts_of(self._steps.lines(step))
         return (lines[0]["step"], lines) if lines else (None, [])
 

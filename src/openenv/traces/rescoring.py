@@ -102,11 +102,7 @@ async def score(record: EpisodeRecord, rubric: AnyRubric, name: str | None = Non
 
 
 class _Reader:
-    """Maker of objects of recorded actions and observations.
-
-    Args:
-        package: The environment's package; ``None`` where it is not installed.
-    """
+    """Maker of objects of recorded actions and observations."""
 
     def __init__(self, package: EnvironmentPackage | None) -> None:
         self._action = _Stored if package is None else package.action_class()

@@ -188,11 +188,7 @@ class ArrayCodec(Codec):
 
 
 class BinaryCodec(Codec):
-    """Flags, as nested lists of ``true`` and ``false``.
-
-    Args:
-        shape: The array's shape.
-    """
+    """Flags, as nested lists of ``true`` and ``false``."""
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         self.space = spaces.MultiBinary(shape)

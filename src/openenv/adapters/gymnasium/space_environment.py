@@ -126,18 +126,7 @@ def make_classes(
     picture: bool = False,
     **attributes: Any,
 ) -> ClassesOfId:
-    """Make the classes of an environment, of its actions and of its observations.
-
-    Args:
-        base: The base of the environment's class.
-        env_id: The library's id.
-        action_space: The space of actions.
-        observation_space: The space of observations.
-        doc: The author's docstring, as Markdown, with sections on both spaces.
-        about: The part of it that describes the environment.
-        picture: Whether observations are pictures.
-        **attributes: Further attributes of the environment's class.
-    """
+    """Make the classes of an environment, of its actions and of its observations, with the author's texts."""
     name = class_name(env_id)
     action = action_model(f"{name}Action", action_space, section(doc, "Action Space"), about)
     seen = section(doc, "Observation Space")

@@ -67,9 +67,6 @@ def space_schema(space: Space[Any]) -> Schema:
 def space_from_schema(schema: Mapping[str, Any]) -> Space[Any]:
     """Read a space from the schema that ``space_schema`` wrote.
 
-    Args:
-        schema: The schema; it has the keyword ``x-gymnasium``.
-
     Raises:
         ConfigurationError: It names a kind of space that is not known here.
 

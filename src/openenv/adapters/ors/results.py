@@ -64,12 +64,7 @@ def offered_terminal_tool(name: str, description: str, argument: str | None) -> 
 
 
 def observation_of(action: CallToolAction, output: Any) -> OrsObservation:
-    """Return the observation of a tool's result.
-
-    Args:
-        action: The call.
-        output: The SDK's ``ToolOutput``.
-    """
+    """Return the observation of a tool's result."""
     return OrsObservation(
         tool_name=action.tool_name,
         result=_result_of(output.blocks),

@@ -25,13 +25,13 @@ _TASK_FAULTS = (AssertionError, AttributeError, LookupError, NotImplementedError
 class ReplyAction(Action):
     """Reply."""
 
-    text: str = Field(description="what to say")
+    text: str = Field(description="text of the reply")
 
 
 class ConversationObservation(Observation):
     """New messages of the conversation."""
 
-    text: str = Field(default="", description="what the new messages say, as one text")
+    text: str = Field(default="", description="texts of the new messages, as one")
     messages: list[dict[str, Any]] = Field(default_factory=list, description="the new messages, with role and content")
     postprocessed_action: str | None = Field(
         default=None, description="the reply as the environment took it, where it did not take all of it"

@@ -91,4 +91,4 @@ def _show_known(found: list[tuple[int, KnownEnvironment]], *, as_json: bool) -> 
 def _summary(count: int) -> str:
     if count == 0:
         return "No environment fits these words."
-    return f"{count} {'environment' if count == 1 else 'environments'}, by what they say of themselves; none was tried."
+    return f"{count} {'environment' if count == 1 else 'environments'}, by their descriptions; none was tried."

@@ -108,14 +108,7 @@ def play(
 
 
 class Game:
-    """Episodes played by a person.
-
-    Args:
-        client: A connected client that speaks dicts.
-        schemas: JSON Schemas of the ``action`` and the ``observation``.
-        console: Terminal of the person.
-        parameters: Of each reset, beside the seed.
-    """
+    """Episodes played by a person."""
 
     def __init__(
         self,

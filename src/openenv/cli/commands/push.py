@@ -254,7 +254,7 @@ def _print_access(names: Sequence[str], space: _Settings) -> None:
     if space.create_pr:
         return
     if not space.private:
-        typer.echo(f"{', '.join(names)}: open to everybody, unless private already. --private keeps it to you.")
+        typer.echo(f"{', '.join(names)}: open to all, unless private already. --private keeps it to you.")
     if OPEN[0] not in space.variables and TOKEN_VARIABLE not in space.secrets:
         typer.echo(
             f"Who sees it may play there: its server needs no token ({'='.join(OPEN)}), unless the Space has "

@@ -42,14 +42,7 @@ _LIBRARIES: dict[Kind, _Library] = {
 def write_environment(
     name: str, folder: Path, environment: ProjectEnvironment, requirements: ProjectRequirements
 ) -> None:
-    """Write the folder.
-
-    Args:
-        name: The name of the new environment, a Python identifier.
-        folder: The folder to fill; made if it is not there.
-        environment: The environment that is played.
-        requirements: What its project needs.
-    """
+    """Write the folder of an environment that plays one of a project."""
     values = {**scaffold.common_values(name), **_values(folder, environment, requirements)}
     scaffold.write_environment(("imported", f"imported_{environment.kind}"), folder, values)
 

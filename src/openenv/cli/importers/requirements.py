@@ -25,11 +25,7 @@ class ProjectRequirements:
 
 
 def project_requirements(folder: Path, root: Path) -> ProjectRequirements:
-    """Read what a project needs.
-
-    Args:
-        folder: The project's folder.
-        root: The folder that the environment's module lies in; the file nearest to it counts.
+    """Read a project's requirements, from the file nearest to the environment's module in ``root``.
 
     Raises:
         ConfigurationError: A ``pyproject.toml`` can't be read.

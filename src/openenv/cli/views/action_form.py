@@ -134,13 +134,7 @@ def _given(answers: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class FormField:
-    """Field of the form; it offers its default or the value last used.
-
-    Args:
-        name: The field's name.
-        schema: The JSON Schema of the whole action.
-        required: Whether it has no default.
-    """
+    """Field of the form; it offers its default or the value last used."""
 
     def __init__(self, name: str, schema: Mapping[str, Any], required: bool) -> None:
         self.name = name

@@ -83,12 +83,7 @@ def shown(entry: Entry) -> str:
 
 
 def entries_of_messages(messages: Sequence[Message], *, at: float) -> Iterator[Entry]:
-    """Make entries of a conversation that was recorded elsewhere: a reset, and a step for each answer of the model.
-
-    Args:
-        messages: The conversation in OpenAI's form.
-        at: When the episode began, in seconds since 1970.
-    """
+    """Make entries of a conversation that was recorded elsewhere: a reset, and a step for each answer of the model."""
     kind = RESET
     request: Mapping[str, Any] = {}
     seen: list[Message] = []

@@ -20,10 +20,6 @@ _MAX_TRIED = 20
 class Answers:
     """Answers that are read from an application and kept as JSON, until a limit is reached.
 
-    Args:
-        app: The application, without its guard.
-        max_bytes: Maximum size of the kept answers in bytes.
-
     Attributes:
         kept: The answers by ``key_of``.
         left_out: Number of answers that did not fit, or could not be read, by their name in the plural.

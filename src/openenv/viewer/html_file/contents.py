@@ -26,12 +26,6 @@ _NONE = 5
 async def add_view(answers: Answers, view: str, query: Mapping[str, str], prefix: str = "") -> None:
     """Add what a view shows.
 
-    Args:
-        answers: Where to.
-        view: The view: ``compare``, ``run``, ``results`` or ``traces``.
-        query: Query of the page's address.
-        prefix: Path below which the routes are, such as ``1/``.
-
     Raises:
         ConfigurationError: Its contents can't be read.
     """
