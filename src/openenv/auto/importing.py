@@ -194,14 +194,18 @@ def _import_alone(name: str, file: Path) -> ModuleType:
         raise ConfigurationError(f"A module {name} is loaded already, from {loaded.__file__}; rename {file}.")
     if str(file.parent) not in sys.path:
         sys.path.append(str(file.parent))
+    with _clear_of_missing(file):
+        return load_file(name, file)
+
+
+def load_file(name: str, file: Path) -> ModuleType:
+    """Run a file as the module of a name, which is loaded afterwards, but not where it raises."""
     spec = spec_from_file_location(name, file)
     assert spec is not None
     assert spec.loader is not None
-    module = module_from_spec(spec)
-    sys.modules[name] = module
+    module = sys.modules[name] = module_from_spec(spec)
     try:
-        with _clear_of_missing(file):
-            spec.loader.exec_module(module)
+        spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
         raise

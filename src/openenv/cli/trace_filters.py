@@ -65,7 +65,7 @@ MinReward = Annotated[float | None, happened_option(help="Lowest sum of rewards.
 MaxReward = Annotated[float | None, happened_option(help="Highest sum of rewards.")]
 Component = Annotated[
     str | None,
-    happened_option(help="Component of the rewards, for --min-reward, --max-reward and --order in place of their sum."),
+    happened_option(help="Component of the rewards, for --min-reward, --max-reward and --order instead of their sum."),
 ]
 OfFlag = Annotated[Flag | None, happened_option("--flag", help="Flag of the episode.")]
 OfLabel = Annotated[str | None, happened_option("--label", help="Label of a person: good, bad or another word.")]

@@ -8,15 +8,13 @@ from statistics import fmean
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
 from openenv.records.run_folder import RunFolder
 from openenv.records.scores import Score
 from openenv.traces.episodes import Count
 from openenv.traces.reading import TraceFile
-from openenv.viewer.answers import answered
+from openenv.viewer.answers import folder_routes
 from openenv.viewer.episode_notes import usable_traces, with_messages, with_trace
 
 BELOW = "/web/run/"
@@ -47,15 +45,7 @@ def run_routes(folder: str | Path, traces: str | Path | None = None) -> list[Bas
         traces: The file in which its episodes are on record; ``None`` for none.
     """
     run = RunFolder(Path(folder))
-    answers = {"progress": _progress, "rollouts": partial(_rollouts, traces)}
-    return [
-        Route(BELOW + name, partial(_answered, run, answer), include_in_schema=False)
-        for name, answer in answers.items()
-    ]
-
-
-async def _answered(run: RunFolder, answer: Any, request: Request) -> Response:
-    return await answered(answer, run, dict(request.query_params))
+    return folder_routes(BELOW, run, {"progress": _progress, "rollouts": partial(_rollouts, traces)})
 
 
 def _progress(run: RunFolder, query: Mapping[str, str]) -> Any:

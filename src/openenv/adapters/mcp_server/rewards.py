@@ -1,9 +1,7 @@
 """Reward of an episode, computed from its calls by a function in a file."""
 
 import importlib
-import importlib.util
 import math
-import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -12,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from openenv.auto.importing import load_file
 from openenv.core.env_server.execution.executors import Raised, ThreadExecutor
 from openenv.core.exceptions import ConfigurationError, EnvironmentFailedError
 
@@ -106,10 +105,4 @@ def _module(name: str, named: str) -> ModuleType:
 def _from_file(path: Path) -> ModuleType:
     # Under a distinct name: a score.py must not stand for another module of that name.
     name = f"openenv_reward_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # which dataclasses and pickles of the module's classes look for
-    spec.loader.exec_module(module)
-    return module
+    return load_file(name, path)

@@ -1,30 +1,25 @@
 """Routes below ``/web/results``: estimates of an evaluation or a collection, by component and by task."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
 from openenv.core.rubrics.bounds import reaches
 from openenv.records.episodes import EpisodeFolder, Order, PlayedEpisode, PlayedTask, task_key
 from openenv.records.evaluation import Estimate, Evaluation
 from openenv.traces.episodes import Count
 from openenv.traces.reading import TraceFile
-from openenv.viewer.answers import answered
+from openenv.viewer.answers import folder_routes
 from openenv.viewer.episode_notes import usable_traces, with_messages
 from openenv.viewer.episodes.traces import trace_of
 
 BELOW = "/web/results/"
 # Rewards of a task that are shown.
 _MAX_REWARDS = 200
-
-Answer = Callable[[EpisodeFolder, Mapping[str, str]], Any]
 
 
 class _NoQuery(BaseModel):
@@ -53,16 +48,8 @@ class _ExtremesQuery(BaseModel):
 
 def episode_routes(folder: Path) -> list[BaseRoute]:
     """Return the routes that show the folder of an evaluation or of collected episodes."""
-    shown = EpisodeFolder(folder)
-    answers: dict[str, Answer] = {"summary": _summary, "tasks": _tasks, "extremes": _extremes}
-    return [
-        Route(BELOW + name, partial(_answered, shown, answer), include_in_schema=False)
-        for name, answer in answers.items()
-    ]
-
-
-async def _answered(folder: EpisodeFolder, answer: Answer, request: Request) -> Response:
-    return await answered(answer, folder, dict(request.query_params))
+    answers = {"summary": _summary, "tasks": _tasks, "extremes": _extremes}
+    return folder_routes(BELOW, EpisodeFolder(folder), answers)
 
 
 def _summary(folder: EpisodeFolder, query: Mapping[str, str]) -> Any:
