@@ -264,12 +264,12 @@ class Query:
             )
         self.values["limit"] = _NO_LIMIT if limit is None else limit
         columns = ", ".join(_GROUPED[name] for name in names)
-        columns = ", ".join(str(number) for number, _ in enumerate(names, 1))
+        positions = ", ".join(str(number) for number, _ in enumerate(names, 1))
         return (
             f"SELECT {columns}, count(*), CAST(sum(steps) AS BIGINT), avg({self._reward}), "  # constants
             f"min({self._reward}), max({self._reward}), max(episode.started_at) AS newest "
             f"{self._from} WHERE {self._where} "
-            f"GROUP BY {columns} ORDER BY newest DESC, max(episode.number) DESC LIMIT :limit"
+            f"GROUP BY {positions} ORDER BY newest DESC, max(episode.number) DESC LIMIT :limit"
         )
 
     @property
