@@ -1,4 +1,4 @@
-"""From ``PREFIX:ID`` to the environment of another library, ready to be served."""
+"""Environment of another library by ``PREFIX:ID``, ready to be served."""
 
 from dataclasses import dataclass
 from functools import partial

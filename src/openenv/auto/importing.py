@@ -135,7 +135,7 @@ def _has_bare_name(name: str, folder: Path) -> bool:
     module, top = sys.modules[name], name.partition(".")[0]
     paths = [getattr(module, "__file__", None), *getattr(module, "__path__", ())]
     tops = (folder / top, folder / f"{top}.py")
-    return any(Path(path).is_relative_to(top) for path in paths if path is not None for top in tops)
+    return any(Path(path).is_relative_to(home) for path in paths if path is not None for home in tops)
 
 
 def _ensure_package(name: str, folder: Path) -> None:

@@ -97,7 +97,7 @@ def test_a_text_goes_on_in_the_next_line_after_a_backslash(monkeypatch: pytest.M
     typing = Typing(monkeypatch, Code, "?", "for i in range(2):\\", "    if i:\\", "        print(i)  ")
     assert typing.form.fill() == {"code": "for i in range(2):\n    if i:\n        print(i)"}
     assert "... >" in typing.seen
-    assert "goes on in the next line" in typing.seen
+    assert "continues in the next line" in typing.seen
 
 
 def test_only_a_text_goes_on_in_the_next_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +106,7 @@ def test_only_a_text_goes_on_in_the_next_line(monkeypatch: pytest.MonkeyPatch) -
 
     typing = Typing(monkeypatch, Move, "?", "left\\", "left")
     assert typing.form.fill() == {"way": "left"}
-    assert "goes on in the next line" not in typing.seen
+    assert "continues in the next line" not in typing.seen
 
 
 def test_a_scale_is_told_by_its_ends_and_choices_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:

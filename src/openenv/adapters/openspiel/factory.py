@@ -1,4 +1,4 @@
-"""From the id of a game to a maker of its environment, as in ``openenv serve openspiel:tic_tac_toe``."""
+"""Maker of a game's environment by its id, as in ``openenv serve openspiel:tic_tac_toe``."""
 
 from functools import partial
 from typing import Any, get_args

@@ -1,4 +1,4 @@
-"""From the id of an ORS environment to a maker of it, as in ``openenv serve ors:http://localhost:8080``."""
+"""Maker of an ORS environment by its id, as in ``openenv serve ors:http://localhost:8080``."""
 
 from functools import partial
 from typing import Any

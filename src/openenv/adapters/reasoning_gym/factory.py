@@ -1,4 +1,4 @@
-"""From the id of a dataset to a maker of its environment, as in ``openenv serve reasoning_gym:chain_sum``."""
+"""Maker of a dataset's environment by its id, as in ``openenv serve reasoning_gym:chain_sum``."""
 
 from functools import partial
 

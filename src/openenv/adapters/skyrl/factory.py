@@ -1,4 +1,4 @@
-"""From SkyRL-Gym's id to a maker of it, as in ``openenv serve skyrl:gsm8k?tasks=train.jsonl``."""
+"""Maker of an environment of SkyRL-Gym by its id, as in ``openenv serve skyrl:gsm8k?tasks=train.jsonl``."""
 
 from functools import partial
 from pathlib import Path

@@ -33,9 +33,9 @@ from openenv.core.env_server.tls import TLS
 
 HERE = "."
 SERVED = "OPENENV_SERVED"
-"""With ``--reload``: the environment to serve, for the processes that are started anew."""
+"""Environment that ``--reload`` serves, for the processes that are started anew."""
 SERVED_APP = "OPENENV_SERVED_APP"
-"""With ``--reload`` and ``--app``: its application."""
+"""Application of ``--reload`` with ``--app``."""
 
 processes_option, access_option, logs_option, mcp_option, programs_option = (
     partial(typer.Option, show_default=False, rich_help_panel=heading)

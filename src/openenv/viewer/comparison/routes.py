@@ -107,7 +107,7 @@ def _difference(sources: Sequence[Source], request: Request) -> Any:
 
 def _entries(sources: Sequence[Source], name: str, opened: ExitStack) -> Any:
     number, _, episode = name.partition(":")
-    known = [str(number) for number, source in enumerate(sources, 1) if source.traces is not None]
+    known = [str(count) for count, source in enumerate(sources, 1) if source.traces is not None]
     if number not in known:
         raise ConfigurationError(
             f"Expected the number of what is compared ({', '.join(known)}), a colon and the id of an episode, as in "
