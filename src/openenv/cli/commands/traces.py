@@ -17,40 +17,15 @@ from openenv.adapters.targets import find_target
 from openenv.cli.commands.traces_export import export, import_, rescore
 from openenv.cli.groups import command_group
 from openenv.cli.options import field_paths
+from openenv.cli.setting_options import with_settings
 from openenv.cli.targets import refusing_targets
-from openenv.cli.trace_filters import (
-    Component,
-    Ending,
-    EpisodeId,
-    Evaluations,
-    File,
-    Index,
-    InOrder,
-    Limit,
-    MaxReward,
-    MinReward,
-    OfEnvironment,
-    OfFlag,
-    OfLabel,
-    OfModel,
-    OfRun,
-    OfToken,
-    OfTransport,
-    OfVersion,
-    Seed,
-    Session,
-    Since,
-    Split,
-    Text,
-    Until,
-    time_of,
-)
+from openenv.cli.trace_filters import File, InOrder, Limit, filter_of, filters, time_of
 from openenv.cli.views.drawing import can_draw, drawn
 from openenv.core.env_server.settings import SETTINGS
 from openenv.core.env_server.traces.omission import names_request
 from openenv.traces.by_task import TaskEpisodes, tasks
 from openenv.traces.comparing import Difference, differences
-from openenv.traces.episodes import UNREADABLE, Conversation, Entry, Episode, Filter, Flag, Score
+from openenv.traces.episodes import UNREADABLE, Conversation, Entry, Episode, Flag, Score
 from openenv.traces.pictures import pictures_in
 from openenv.traces.reading import TraceFile
 from openenv.traces.replaying import replay as replay_entries
@@ -88,59 +63,13 @@ _PAGE = 100
 
 
 @app.command("list")
+@with_settings(filters())
 def list_episodes(
-    file: File,
-    env: OfEnvironment = None,
-    version: OfVersion = None,
-    split: Split = None,
-    index: Index = None,
-    seed: Seed = None,
-    episode_id: EpisodeId = None,
-    model: OfModel = None,
-    evaluations: Evaluations = None,
-    transport: OfTransport = None,
-    token_name: OfToken = None,
-    session: Session = None,
-    run: OfRun = None,
-    since: Since = None,
-    until: Until = None,
-    ending: Ending = None,
-    min_reward: MinReward = None,
-    max_reward: MaxReward = None,
-    component: Component = None,
-    flag: OfFlag = None,
-    label: OfLabel = None,
-    text: Text = None,
-    order: InOrder = "newest",
-    limit: Limit = 50,
-    as_json: AsJson = False,
+    settings: dict[str, Any], file: File, order: InOrder = "newest", limit: Limit = 50, as_json: AsJson = False
 ) -> None:
     """List episodes, by default newest first."""
-    where = Filter(
-        environment=env,
-        split=split,
-        index=index,
-        seed=seed,
-        episode_id=episode_id,
-        session=session,
-        transport=transport,
-        version=version,
-        run=run,
-        model=model,
-        token_name=token_name,
-        label=label,
-        component=component,
-        min_reward=min_reward,
-        max_reward=max_reward,
-        since=time_of(since, "--since"),
-        until=time_of(until, "--until"),
-        ending=ending,
-        flag=flag,
-        text=text,
-        evaluation=evaluations,
-    )
     with TraceFile(file) as traces:
-        found = traces.episodes(where, limit or None, order=order)
+        found = traces.episodes(filter_of(settings), limit or None, order=order)
         while page := list(islice(found, _PAGE)):
             flags = traces.flags([episode.id for episode in page])
             for episode in page:
@@ -209,18 +138,11 @@ def replay(file: File, episode: Id, env: Environment = None, leave_out: LeaveOut
 
 
 @app.command("tasks")
-def list_tasks(
-    file: File,
-    env: OfEnvironment = None,
-    split: Split = None,
-    since: Since = None,
-    with_signal: WithSignal = False,
-    as_json: AsJson = False,
-) -> None:
+@with_settings(filters("environment", "split", "since"))
+def list_tasks(settings: dict[str, Any], file: File, with_signal: WithSignal = False, as_json: AsJson = False) -> None:
     """List the tasks of episodes with their rewards. With --json as openenv train --tasks takes them."""
-    where = Filter(environment=env, split=split, since=time_of(since, "--since"))
     with TraceFile(file) as traces:
-        for task in tasks(traces, where, with_signal=with_signal):
+        for task in tasks(traces, filter_of(settings), with_signal=with_signal):
             typer.echo(json.dumps(task.task) if as_json else _printable(_task_line(task)))
 
 
