@@ -141,7 +141,7 @@ class _ThreadServer(DrainingServer):
         super().__init__(config, sessions)
         self.serving = Event()
         self.loop: asyncio.AbstractEventLoop
-        self._sessions = sessions
+        self._session_manager = sessions
         self._operations = operations
         self._agents = agents
 
@@ -159,8 +159,8 @@ class _ThreadServer(DrainingServer):
 
     async def occupancy(self) -> Occupancy:
         """Return the load of the server."""
-        capacity = self._sessions.capacity_status()
-        opened = self._sessions.metrics.opened.total()
+        capacity = self._session_manager.capacity_status()
+        opened = self._session_manager.metrics.opened.total()
         return Occupancy(Load(capacity.active_sessions, capacity.max_sessions), opened)
 
     async def answer(self, question: Report) -> Report:

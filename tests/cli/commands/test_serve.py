@@ -489,7 +489,7 @@ def group_is_gone(group: int) -> bool:
     [
         (["--reload", "--workers", 2], "--reload restarts one process"),
         (["--reload", "--fd", 0], "--reload opens its own socket"),
-        (["--sessions-per-process", 2], "it needs --isolation process"),
+        (["--sessions-per-process", 2], "needs --isolation process"),
     ],
 )
 def test_options_that_do_not_go_together(openenv_here: Any, options: list[object], told: str) -> None:
