@@ -1,4 +1,4 @@
-"""What a player sends in blackjack, and what comes back."""
+"""Actions and observations of blackjack."""
 
 from typing import Literal
 

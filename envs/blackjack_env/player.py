@@ -32,7 +32,7 @@ def best_action(observation: BlackjackObservation) -> BlackjackAction:
 
 
 def is_hit(total: int, soft: bool, dealer: int) -> bool:
-    """Say whether the basic strategy takes a card: that of one deck, where one can only hit or stand.
+    """Return whether the basic strategy takes a card: that of one deck, where one can only hit or stand.
 
     Args:
         total: What the player's cards count.

@@ -1,4 +1,4 @@
-"""What a hand of blackjack counts."""
+"""Value of a hand of blackjack."""
 
 from collections.abc import Sequence
 

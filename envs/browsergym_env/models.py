@@ -1,4 +1,4 @@
-"""What an agent does in a browser, and what it sees there."""
+"""Actions and observations of an agent in a browser."""
 
 from typing import Annotated, Any
 

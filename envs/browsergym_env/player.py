@@ -58,7 +58,7 @@ class Page:
 
 
 def plan(goal: str, axtree: str) -> Plan:
-    """Say how a task can be done.
+    """Return the actions that do a task.
 
     Args:
         goal: The task's goal.

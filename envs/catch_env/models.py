@@ -1,4 +1,4 @@
-"""What a player sends in Catch, and what comes back."""
+"""Actions and observations of Catch."""
 
 from collections.abc import Mapping
 from typing import Any, Literal

@@ -1,4 +1,4 @@
-"""What a player sends in the code feedback environment, and what comes back."""
+"""Actions and observations of the code feedback environment."""
 
 from typing import Literal, get_args
 

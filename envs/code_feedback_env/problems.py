@@ -1,4 +1,4 @@
-"""The problems of the code feedback environment: what is asked, what is right, and with what it is tried.
+"""Problems of the code feedback environment: prompts, solutions, and arguments of the tests.
 
 A problem is a family of tasks: its parameters, ``$k`` in the prompt and in the solution, are chosen anew for each task.
 """
@@ -515,4 +515,4 @@ PROBLEMS: tuple[Problem, ...] = (
         _one(_scores),
     ),
 )
-"""All problems; a task's place chooses among them, so that a new one changes which task is where."""
+"""All problems; a task's index chooses among them, so that a new problem changes the tasks of indices."""

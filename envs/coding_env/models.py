@@ -1,4 +1,4 @@
-"""What a model sends to the interpreter, and what comes back."""
+"""Actions and observations of the interpreter."""
 
 from pydantic import Field
 

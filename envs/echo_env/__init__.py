@@ -1,4 +1,4 @@
-"""An environment that says back what it is told."""
+"""An environment that returns each message."""
 
 from openenv.core.env_server.mcp_types import CallToolAction, ListToolsAction
 

@@ -1,4 +1,4 @@
-"""What an agent sends to the echo environment, and what comes back."""
+"""Actions and observations of the echo environment."""
 
 from pydantic import Field
 

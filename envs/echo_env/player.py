@@ -1,4 +1,4 @@
-"""A player that has more to say than a random one."""
+"""Player with longer messages than a random one."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ _SAYINGS = (
 
 
 class EchoPlayer:
-    """Says a saying, any of them with equal chance.
+    """Sends a saying, any of them with equal chance.
 
     Args:
         seed: Of its choices.
@@ -25,7 +25,7 @@ class EchoPlayer:
         self._random = rng(seed, "player")
 
     def __call__(self, observation: EchoObservation) -> EchoAction:
-        """Choose what to say.
+        """Choose a message.
 
         Args:
             observation: Not used.

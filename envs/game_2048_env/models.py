@@ -1,4 +1,4 @@
-"""What a player sends in 2048, and what comes back."""
+"""Actions and observations of 2048."""
 
 from typing import Literal
 

@@ -49,7 +49,7 @@ def best_move(board: Board) -> Move:
 
 
 def _prospects(board: Board) -> float:
-    """Say how well a board promises to go on, before a new tile comes."""
+    """Return the value of a board before a new tile comes."""
     if sum(row.count(0) for row in board) > _FEW_EMPTY:
         return _tidiness(board)
     replies = [_best_reply(after) for after in _with_new_tile(board)]
@@ -61,7 +61,7 @@ def _best_reply(board: Board) -> float:
 
 
 def _with_new_tile(board: Board) -> Iterator[Board]:
-    """The boards with a 2 in one of the empty places; a 4 is too rare to matter."""
+    """Return the boards with a 2 in one of the empty cells; a 4 is too rare to matter."""
     for number, row in enumerate(board):
         for place, tile in enumerate(row):
             if tile == 0:
@@ -75,7 +75,7 @@ def _tidiness(board: Board) -> float:
 
 @lru_cache(maxsize=100_000)
 def _row_tidiness(row: Row) -> float:
-    """Value a row or column: empty places and equal neighbours are good; ups and downs among large tiles are not.
+    """Value a row or column: empty cells and equal neighbours are good; ups and downs among large tiles are not.
 
     The weights were found by trying: this player reaches the tile 2048 in most games.
     """

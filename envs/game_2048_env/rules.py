@@ -1,4 +1,4 @@
-"""How tiles slide, as pure functions on boards."""
+"""Moves of the tiles, as pure functions on boards."""
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -53,7 +53,7 @@ def _slid(rows: Board, *, forward: bool) -> tuple[Board, int]:
 # Few of the possible rows come up in play, but these again and again.
 @lru_cache(maxsize=100_000)
 def _slid_row(row: Row) -> tuple[Row, int]:
-    """Slide a row towards its first place; a tile that was merged is not merged again."""
+    """Slide a row towards its first cell; a tile that was merged is not merged again."""
     waiting, after, gain = [tile for tile in row if tile], [], 0
     while waiting:
         tile = waiting.pop(0)

@@ -1,4 +1,4 @@
-"""What a player sends, and what comes back: the same as with ``openenv serve openspiel:GAME``."""
+"""Actions and observations: the same as with ``openenv serve openspiel:GAME``."""
 
 from openenv.adapters.openspiel import OpenSpielAction, OpenSpielObservation, OpenSpielState
 

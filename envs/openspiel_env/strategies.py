@@ -1,6 +1,6 @@
-"""How some games are played well, in their default size, from the numbers of an observation alone.
+"""Strategies for some games, in their default size, from the numbers of an observation alone.
 
-Blackjack and 2048 have environments of their own, with players that play them well.
+Blackjack and 2048 have separate environments, with players that play them well.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -59,7 +59,7 @@ def tic_tac_toe(observation: OpenSpielObservation) -> int:
     """Make the move with the best prospects against an opponent who moves at random.
 
     Args:
-        observation: The numbers are a place for each cell that is empty, has an o, or has an x.
+        observation: The numbers are a flag for each cell that is empty, has an o, or has an x.
 
     Returns:
         The cell, 0 to 8.
@@ -95,7 +95,7 @@ def _cells(places: Sequence[float]) -> int:
 
 @cache
 def _after_mine(mine: int, theirs: int) -> float:
-    """What I can expect when I have just moved."""
+    """Return the value of a position after a move of this player."""
     if _has_line(mine):
         return 1.0
     replies = [_after_theirs(mine, theirs | cell) for cell in _empty(mine, theirs)]

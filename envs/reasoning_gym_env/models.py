@@ -1,4 +1,4 @@
-"""What a player sends, and what comes back: the same as with ``openenv serve reasoning_gym:DATASET``."""
+"""Actions and observations: the same as with ``openenv serve reasoning_gym:DATASET``."""
 
 from openenv.adapters.reasoning_gym.models import AnswerAction, ReasoningObservation, ReasoningState
 

@@ -127,7 +127,7 @@ def make_player(seed: int) -> Callable[[Any], AnswerAction]:
     """Make a player for one episode.
 
     Args:
-        seed: Taken as every player takes it; nothing here is random.
+        seed: Has no effect: nothing here is random.
 
     Returns:
         A function from observations to actions.

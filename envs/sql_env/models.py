@@ -1,4 +1,4 @@
-"""What a player sends in the SQL environment, and what comes back."""
+"""Actions and observations of the SQL environment."""
 
 from typing import Annotated, Any, Literal, get_args
 

@@ -31,7 +31,7 @@ def query_for(question: str) -> str | None:
     """Write the query that answers a question.
 
     Args:
-        question: The question, as it was asked.
+        question: The text of the question.
 
     Returns:
         The query; ``None`` where no such question is known.
@@ -47,7 +47,7 @@ def make_player(seed: int) -> Callable[[SqlObservation], SqlAction]:
     """Make a player for one episode.
 
     Args:
-        seed: Taken as every player takes it; nothing here is random.
+        seed: Has no effect: nothing here is random.
 
     Returns:
         A function from observations to actions.

@@ -1,5 +1,5 @@
 # ruff: noqa: S608  # what stands in the places is quoted
-"""The questions: how each is asked, and the query that answers it. Players may know both; the data they must query."""
+"""Questions, and the query that answers each. Players may know both; the data they must query."""
 
 import re
 from collections.abc import Mapping
@@ -11,14 +11,14 @@ from .models import Value
 
 @dataclass(frozen=True)
 class Question:
-    """A kind of question, with places for values.
+    """Kind of question, with parameters.
 
     Attributes:
         database: The database that it is about.
         difficulty: ``easy`` looks at one table, ``medium`` joins or groups, ``hard`` needs more than one such step.
-        text: How it is asked; ``{city}`` is the place of a value.
-        sql: The query that answers it, with the same places.
-        values: A query whose columns are the places and whose rows are values that may stand there together.
+        text: Its text; ``{city}`` is a parameter.
+        sql: The query that answers it, with the same parameters.
+        values: A query whose columns are the parameters and whose rows are values for them.
         ordered: Whether the order of the rows is a part of the answer.
     """
 
@@ -33,7 +33,7 @@ class Question:
         """Write the question.
 
         Args:
-            values: What stands in its places.
+            values: Values of its parameters.
         """
         return self.text.format(**values)
 
@@ -41,7 +41,7 @@ class Question:
         """Write the query that answers it.
 
         Args:
-            values: What stands in its places.
+            values: Values of its parameters.
 
         Example:
             >>> Question("shop", "easy", "{city}?", "SELECT {city}").answered({"city": "L'Aquila"})
@@ -50,10 +50,10 @@ class Question:
         return self.sql.format(**{place: _literal(value) for place, value in values.items()})
 
     def values_in(self, text: str) -> dict[str, Value] | None:
-        """Read the values off a question; ``None`` where it is another one.
+        """Read the values off a question; ``None`` where it is another question.
 
         Args:
-            text: The question, as it was asked.
+            text: The text of the question.
 
         Example:
             >>> Question("shop", "easy", "Who in {city} since {year}?", "").values_in("Who in X since 2021?")

@@ -10,7 +10,7 @@ Move = tuple[int, int]  # a cell and a digit
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a move.
+    """Outcome of a move.
 
     Attributes:
         correct: Whether the digit is the solution's; only then it was written.
@@ -44,12 +44,12 @@ class Game:
 
     @property
     def solved(self) -> bool:
-        """Whether every cell is filled."""
+        """Return whether every cell is filled."""
         return 0 not in self.grid
 
     @property
     def over(self) -> bool:
-        """Whether no further move can be made."""
+        """Return whether no further move can be made."""
         return self.solved or self.moves >= self.max_moves
 
     @property
@@ -72,7 +72,7 @@ class Game:
             digit: The digit.
 
         Returns:
-            What came of it.
+            The outcome.
         """
         self.moves += 1
         if digit == self.puzzle.solution[cell]:

@@ -1,6 +1,6 @@
 """Sudoku's grid and its one rule, as pure functions.
 
-A grid is a sequence of 81 numbers, row after row; 0 is an empty cell. A cell is its place in that sequence. A set of
+A grid is a sequence of 81 numbers, row after row; 0 is an empty cell. A cell is its index in that sequence. A set of
 digits is an ``int`` whose bit ``1 << digit`` is set for each of them, which makes the search for solutions fast.
 """
 
@@ -45,7 +45,7 @@ def candidates(grid: Sequence[int], cell: int) -> int:
 
 
 def all_candidates(grid: Sequence[int]) -> dict[int, int]:
-    """Find what may stand in each empty cell; quicker than asking for one after another.
+    """Find the digits that may stand in each empty cell; quicker than cell by cell.
 
     Args:
         grid: The grid.
@@ -71,7 +71,7 @@ def digits(found: int) -> list[int]:
 
 
 def conflict(grid: Sequence[int], cell: int, digit: int) -> str | None:
-    """Say which unit of a cell has a digit already.
+    """Return the unit of a cell that has a digit already.
 
     Args:
         grid: The grid.
@@ -89,7 +89,7 @@ def conflict(grid: Sequence[int], cell: int, digit: int) -> str | None:
 
 
 def is_single(grid: Sequence[int], cell: int, digit: int) -> bool:
-    """Whether one look tells that an empty cell has a digit.
+    """Return whether an empty cell is seen at once to have a digit.
 
     Args:
         grid: The grid.

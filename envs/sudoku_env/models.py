@@ -1,4 +1,4 @@
-"""What a player sends in Sudoku, and what comes back."""
+"""Actions and observations of Sudoku."""
 
 from pydantic import BaseModel, Field
 

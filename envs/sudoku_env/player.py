@@ -24,7 +24,7 @@ class SudokuPlayer:
         """Choose the next cell.
 
         Args:
-            observation: The board. The first one is solved; the later ones say which cells are left.
+            observation: The board. The first one is solved; the later ones have the cells that are left.
 
         Returns:
             The move.

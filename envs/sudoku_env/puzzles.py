@@ -1,7 +1,7 @@
 """Puzzles by seed and difficulty. Each has one solution.
 
 A full grid is drawn, and cells are emptied in a random order as long as the solution stays the only one. For the levels
-up to ``medium``, a cell is emptied only where one look at the others tells what it held; read backwards, that is a way
+up to ``medium``, a cell is emptied only where the others show at once what it held; read backwards, that is a way
 to solve the puzzle without ever trying. Of the ``hard`` ones, about a quarter cannot be solved in that way alone.
 """
 
@@ -69,7 +69,7 @@ def _drawn(random: Random, difficulty: Difficulty, clues: int) -> Puzzle:
 
 
 def solved_by_looking(clues: Grid) -> bool:
-    """Whether a puzzle can be solved by singles alone: no digit has ever to be tried."""
+    """Return whether a puzzle can be solved by singles alone: no digit has ever to be tried."""
     grid = list(clues)
     left = [cell for cell in CELLS if grid[cell] == 0]
     while left:
@@ -112,6 +112,6 @@ def _filled(emptied: Grid, solution: Grid, clues: int, random: Random) -> Grid:
 
 
 def _has_another(grid: list[int], cell: int, digit: int) -> bool:
-    """Whether some solution has another digit in a cell."""
+    """Return whether some solution has another digit in a cell."""
     others = [other for other in digits(candidates(grid, cell)) if other != digit]
     return any(solutions([*grid[:cell], other, *grid[cell + 1 :]], limit=1) for other in others)

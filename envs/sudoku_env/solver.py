@@ -63,7 +63,7 @@ class _Search:
         self._empty.insert(place, cell)
 
     def _tightest(self) -> tuple[int, int]:
-        """Return the place, among the empty cells, of the one with the fewest candidates, and these."""
+        """Return the index, among the empty cells, of the one with the fewest candidates, and these."""
         rows, columns, boxes = self._rows, self._columns, self._boxes
         tightest, fewest, best = 0, SIZE + 1, 0
         for place, cell in enumerate(self._empty):

@@ -1,4 +1,4 @@
-"""What an agent does in the terminal, and what comes back."""
+"""Actions and observations of an agent in the terminal."""
 
 from typing import Annotated, Literal, get_args
 

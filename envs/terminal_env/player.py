@@ -34,7 +34,7 @@ class TerminalPlayer:
 
 
 def plan(prompt: str) -> list[TerminalAction]:
-    """Read a task, and say with which actions it is done.
+    """Read a task, and return the actions that do it.
 
     Args:
         prompt: The task.

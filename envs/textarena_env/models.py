@@ -1,4 +1,4 @@
-"""What a player writes in a game of TextArena, and what comes back."""
+"""Actions and observations of a game of TextArena."""
 
 from typing import Any, Literal
 

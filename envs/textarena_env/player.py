@@ -1,4 +1,4 @@
-"""A player that reads what the games say. It solves Wordle, and never loses at tic-tac-toe."""
+"""Player that reads the games' texts. It solves Wordle, and never loses at tic-tac-toe."""
 
 import re
 from collections.abc import Callable
@@ -36,10 +36,10 @@ class TextArenaPlayer:
         self._strategy: _Strategy | None = None
 
     def __call__(self, observation: TextArenaObservation) -> TextArenaAction:
-        """Choose what to write.
+        """Choose a message.
 
         Args:
-            observation: What the game says; the first one tells which game it is.
+            observation: Text of the game; the first one shows which game it is.
 
         Returns:
             The move.
@@ -126,7 +126,7 @@ class _TicTacToeStrategy:
 
 @cache
 def _value(board: str, mark: str) -> int:
-    """What the game is worth to the player of ``mark``, who is to move: 1 for a win, -1 for a loss."""
+    """Return the value of the game for the player of ``mark``, who is to move: 1 for a win, -1 for a loss."""
     if any(board[a] == board[b] == board[c] == _other(mark) for a, b, c in _LINES):
         return -1
     return max((-_value(_with(board, cell, mark), _other(mark)) for cell in _empty(board)), default=0)

@@ -122,8 +122,8 @@ class WordleRewards:
             observation: What came back.
 
         Returns:
-            The four scores. The word itself is all green, though the game says no more than that it is over; a refused
-            guess has neither green nor yellow letters.
+            The four scores. The word itself is all green, though the game's text is no more than that it is over; a
+            refused guess has neither green nor yellow letters.
         """
         guess, correct = extract_guess(action.message), float(observation.reward or 0.0)
         greens, yellows = (1.0, 0.0) if correct >= 1.0 else self._shares(observation)
@@ -137,7 +137,7 @@ class WordleRewards:
         }
 
     def _shares(self, observation: TextArenaObservation) -> tuple[float, float]:
-        """The shares of green and yellow letters that the answer to this guess tells."""
+        """Return the shares of green and yellow letters in the answer to this guess."""
         said = "\n".join(message.content for message in observation.messages)
         if [message.category for message in observation.messages] == [TRANSCRIPT]:
             said, self._read = said[self._read :], len(said)

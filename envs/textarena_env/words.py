@@ -48,7 +48,7 @@ def words(fileids: str | None = None) -> tuple[str, ...]:
 
 
 def pos_tag(tokens: Sequence[str]) -> list[tuple[str, str]]:
-    """Stand in for ``nltk.pos_tag``, of which the games ask one thing: whether a word is a noun.
+    """Stand in for ``nltk.pos_tag``, by which the games see whether a word is a noun.
 
     Args:
         tokens: Words.

@@ -11,7 +11,7 @@ from .textarena import TextArenaWordleClient
 class WordleEnv(TextArenaWordleClient):
     """Play Wordle on a server: one of this environment, or one of TextArena that serves Wordle.
 
-    TextArena does not refuse a guess that is no word: the observation's ``text`` says what was wrong with it, the board
+    TextArena does not refuse a guess that is no word: the observation's ``text`` has the fault, the board
     stays, and the second one in a row ends the episode.
 
     Trainers take it for an environment with one tool, ``guess``.

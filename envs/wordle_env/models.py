@@ -1,4 +1,4 @@
-"""What a player sends in Wordle, and what comes back."""
+"""Actions and observations of Wordle."""
 
 from pydantic import Field
 

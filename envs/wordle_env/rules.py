@@ -72,12 +72,12 @@ class Game:
 
     @property
     def solved(self) -> bool:
-        """Whether the secret word was found."""
+        """Return whether the secret word was found."""
         return self.guesses[-1:] == (self.secret,)
 
     @property
     def over(self) -> bool:
-        """Whether no further guess can be made."""
+        """Return whether no further guess can be made."""
         return self.solved or len(self.guesses) >= MAX_GUESSES
 
     def after(self, guess: str) -> "Game":
@@ -86,7 +86,7 @@ class Game:
 
 
 def objection(game: Game, guess: str, allowed: Collection[str]) -> str | None:
-    """Say why a guess cannot be made.
+    """Return the reason why a guess cannot be made.
 
     Args:
         game: The position.

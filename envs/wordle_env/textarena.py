@@ -1,6 +1,6 @@
-"""Wordle on a server of TextArena, which tells a transcript instead of a board.
+"""Wordle on a server of TextArena, which has a transcript instead of a board.
 
-A transcript is what the game said so far, or what it said since the last guess, by the server's choice::
+A transcript has all messages of the game, or those since the last guess, by the server's choice::
 
     [GAME] You submitted [stare].
     Feedback:
@@ -29,21 +29,21 @@ _SECRET = re.compile(r"secret word was:? \**([A-Za-z]+)")
 
 
 def is_textarena(observation: object) -> bool:
-    """Whether an observation, as it came, is one of TextArena."""
+    """Return whether an observation, as it came, is one of TextArena."""
     return isinstance(observation, Mapping) and {"prompt", "messages"} <= observation.keys()
 
 
 @dataclass(frozen=True)
 class Board:
-    """What a transcript has told so far.
+    """Position by a transcript.
 
     Attributes:
         word_length: Letters in the secret word.
         guesses: The guesses that counted, in upper case.
         feedbacks: The marks of each.
         over: Whether the episode has ended.
-        target_word: The secret word in upper case, once it was told or found.
-        refusal: Why the last guess was refused; empty where it was not.
+        target_word: The secret word in upper case, once it was revealed or found.
+        refusal: Reason why the last guess was refused; empty where it was not.
     """
 
     word_length: int = 5
@@ -55,12 +55,12 @@ class Board:
 
     @property
     def is_untouched(self) -> bool:
-        """Whether nothing was guessed yet, as after a reset."""
+        """Return whether nothing was guessed yet, as after a reset."""
         return not (self.guesses or self.refusal or self.over)
 
     @property
     def solved(self) -> bool:
-        """Whether the last guess was the secret word."""
+        """Return whether the last guess was the secret word."""
         return self.feedbacks[-1:] == (IN_PLACE * self.word_length,)
 
     def after(self, payload: Mapping[str, Any], sent: str) -> "Board":

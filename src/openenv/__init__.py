@@ -1,6 +1,6 @@
 """The socket between environments and what drives them: trainers, evaluators, agents and people.
 
-Names are handed out on first use (PEP 562), so that ``import openenv`` costs next to nothing.
+Names are imported on first use (PEP 562), so that ``import openenv`` costs next to nothing.
 """
 
 from typing import TYPE_CHECKING

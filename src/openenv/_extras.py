@@ -1,4 +1,4 @@
-"""Extras of this distribution, and the commands that install what they require."""
+"""Extras of this distribution, and the commands that install their requirements."""
 
 import shlex
 from importlib.metadata import PackageNotFoundError, requires
@@ -13,9 +13,9 @@ DISTRIBUTION = "openenv-core"
 
 
 def install_command(extra: str) -> str:
-    """Return the command that installs what an extra requires.
+    """Return the command that installs the requirements of an extra.
 
-    It names what the extra requires and not this distribution: on the package index, that name is another project's.
+    It names these requirements and not this distribution: on the package index, that name is another project's.
     """
     try:
         names = [str(requirement) for requirement in requirements_of(extra)]
@@ -25,7 +25,7 @@ def install_command(extra: str) -> str:
 
 
 def requirements_of(extra: str) -> "list[Requirement]":
-    """Return what an extra requires beside what is always required, without markers.
+    """Return the requirements of an extra beside those that are always required, without markers.
 
     Raises:
         PackageNotFoundError: This distribution is not installed.

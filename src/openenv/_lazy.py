@@ -1,4 +1,4 @@
-"""Hand out a package's public names on first use, so that importing it stays cheap (PEP 562)."""
+"""Imports of a package's public names on first use, so that importing it stays cheap (PEP 562)."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -26,12 +26,12 @@ def lazy_exports(
     Args:
         package: The package's ``__name__``.
         modules: For each module, as an absolute name, the public names that live there.
-        optional: For names that need an extra, the package that it brings: without it they are ``None``.
+        optional: For names that need an extra, the package of it: without it they are ``None``.
         unlisted: As ``modules``, for names that programs may import and that are shown nowhere.
 
     Returns:
         The sorted public names, the function to bind as ``__getattr__``, and the one to bind as ``__dir__``, with which
-        completion lists the public names, the submodules imported so far, and nothing of how the package is made.
+        completion lists the public names, the submodules imported so far, and nothing else.
 
     Example:
         >>> __all__, __getattr__, __dir__ = lazy_exports(__name__, {"json": ("dumps",)})
@@ -53,14 +53,14 @@ def lazy_exports(
         return getattr(import_module(homes[name]), name)
 
     def names() -> list[str]:
-        own = [name for name, value in vars(sys.modules[package]).items() if _is_shown(package, name, value)]
+        own = [name for name, value in vars(sys.modules[package]).items() if _is_public(package, name, value)]
         return sorted({*listed, *own})
 
     return listed, resolve, names
 
 
-def _is_shown(package: str, name: str, value: Any) -> bool:
-    """Whether a global of a package is of its interface: ``__version__`` and the like, or a submodule."""
+def _is_public(package: str, name: str, value: Any) -> bool:
+    """Return whether a global of a package is of its interface: ``__version__`` and the like, or a submodule."""
     if name.startswith("__"):
         return True
     return isinstance(value, ModuleType) and value.__name__ == f"{package}.{name}" and not name.startswith("_")

@@ -1,4 +1,4 @@
-"""Notice the public package where this one is expected.
+"""Warnings about the public package where this one is expected.
 
 Both packages are called ``openenv``; installed into one folder, each overwrites files of the other, and of two folders
 the first on ``sys.path`` is imported.
@@ -25,7 +25,7 @@ SHADOW_MESSAGE = (
 
 
 def is_mixed(folder: Path) -> bool:
-    """Whether the public package was installed into the folder of the package ``openenv``, before or after this one."""
+    """Return whether the folder of the package ``openenv`` has the public package, too, installed before or after."""
     return (folder / FOREIGN_FILE).exists()
 
 
@@ -38,10 +38,5 @@ def warn_of_mixture(folder: Path) -> None:
 
 @cache
 def warn_of_shadow(used: Path, unused: Path) -> None:
-    """Warn once where the public package is imported and this one is not.
-
-    Args:
-        used: The folder of the public package.
-        unused: The folder of this one.
-    """
+    """Warn once where the public package is imported and this one is not."""
     warnings.warn(SHADOW_MESSAGE.format(used=used, unused=unused), RuntimeWarning, stacklevel=2)

@@ -1,4 +1,4 @@
-"""Which OpenEnv this is, and where it is installed."""
+"""Version of this OpenEnv, and its folder."""
 
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path

@@ -55,7 +55,7 @@ def test_the_usual_name_decides_between_several(tmp_path: Path) -> None:
         ("client", "nowhere:MyEnv", "`client` names the module nowhere, which is not there"),
         ("client", "models:MyAction", "`client` must name a subclass of EnvClient, but that is <class"),
         ("environment", "models:MyAction", "`environment` must name a subclass of Environment"),
-        ("action", "Nothing", "`action` was looked for in models, client; say where it is, as in module:Nothing"),
+        ("action", "Nothing", "`action` was looked for in models, client; name its location, as in module:Nothing"),
         ("action", "models:Field", "`action` must name a subclass of BaseModel, but that is <function Field"),
     ],
 )

@@ -79,7 +79,7 @@ def test_without_an_environment(tmp_path: Path) -> None:
     ("name", "kind", "sentence"),
     [
         ("missing.py", EnvironmentNotFoundError, "There is no file .*missing.py"),
-        ("json.py", ConfigurationError, "json.py: 'json' can't be the name of a module of your own; rename the file"),
+        ("json.py", ConfigurationError, "json.py: 'json' can't be the name of a module; rename the file"),
         ("2guess.py", ConfigurationError, "'2guess' can't be the name"),
     ],
 )

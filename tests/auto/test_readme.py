@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openenv.auto.manifest import load_manifest
-from openenv.auto.readme import Readme, described_by_readme, read_readme, take_apart
+from openenv.auto.readme import Readme, described_by_readme, parse_readme, read_readme
 
 PAGE = """---
 title: Go
@@ -51,7 +51,7 @@ It is shy.
 
 
 def test_each_part_is_found() -> None:
-    readme = take_apart(PAGE)
+    readme = parse_readme(PAGE)
     assert readme.summary == "Surround stones on a board."
     assert readme.facts["reward"] == "1.0 for a win, -1.0 for a loss."
     assert readme.facts["end"] == "both passed."
@@ -70,7 +70,7 @@ def test_a_folder_without_one_has_an_empty_one(tmp_path: Path) -> None:
 
 @given(st.text())
 def test_any_text_can_be_taken_apart(text: str) -> None:
-    take_apart(text)
+    parse_readme(text)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_any_text_can_be_taken_apart(text: str) -> None:
     ],
 )
 def test_a_hostile_readme_takes_no_time_beyond_its_length(text: str) -> None:
-    take_apart(text)  # a test of this level has 0.3 s; the square of the length took minutes
+    parse_readme(text)  # a test of this level has 0.3 s; the square of the length took minutes
 
 
 def test_a_pipe_in_place_of_a_readme_is_none(tmp_path: Path) -> None:

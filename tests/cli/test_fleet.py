@@ -13,7 +13,7 @@ from openenv.fleet.autoscaling import Autoscaling
 def test_what_is_said_of_replicas_needs_a_fleet(openenv_here: Any, options: tuple[object, ...]) -> None:
     refused = openenv_here("serve", "catch", *options)
     assert refused.returncode == 2
-    assert "needs --fleet ray" in refused.stderr
+    assert "need --fleet ray" in refused.stderr
 
 
 @pytest.mark.parametrize("options", [("--workers", 2), ("--fd", 3), ("--reload",)])

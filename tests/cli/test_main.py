@@ -3,8 +3,10 @@
 import io
 import json
 import os
+import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +49,39 @@ def test_the_help_of_every_command_fits_its_terminal(width: int) -> None:
     for words, _ in [("", None), *_described()]:
         for line in _help(*words.split(), width=width).splitlines():
             assert len(line) <= width, (words, line)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_help_is_easy_to_read(width: int) -> None:
+    for words, command in _described():
+        text = _help(*words.split(), width=width)
+        assert not any(line.endswith("-") for line in text.splitlines()), (words, "a name or an address is broken")
+        assert "] [" not in " ".join(text.split("Arguments:")[-1].split()), (words, "two pairs of brackets")
+        assert not re.search(r"[{}]|\.{4}|\[\[|default: \d+\.0[;\]]", text), words
+        for argument in (each for each in command.params if each.param_type_name == "argument"):
+            assert re.fullmatch(r"[A-Z_]+|k8s", argument.metavar), words
+            assert re.search(rf"^  {argument.metavar} {{2,}}", text, re.MULTILINE), (words, "its type is shown too")
+
+
+def test_every_option_is_described_in_the_same_way() -> None:
+    for words, command in _described():
+        for parameter in command.params:
+            described, _, details = parameter.help.partition("  [")
+            label = (words, parameter.name, parameter.help)
+            assert described.endswith("."), label
+            assert not described.startswith(("What", "Who", "Where", "Which", "Whether", "How", "It", "A ", "The ")), (
+                label
+            )
+            assert "default" not in described or not details.startswith("default"), label
+            again = "may be given again." in described
+            assert again is (parameter.param_type_name == "option" and parameter.multiple), label
+
+
+def test_more_than_ten_options_stand_under_headings() -> None:
+    for words, command in _described():
+        shown = [each for each in command.params if each.param_type_name == "option" and not each.hidden]
+        sizes = Counter(each.rich_help_panel for each in shown)
+        assert len(shown) <= 10 or (len(sizes) > 1 and max(sizes.values()) <= 12), (words, sizes)
 
 
 def test_every_command_has_one_line_in_the_help_of_its_group_and_is_not_cut() -> None:

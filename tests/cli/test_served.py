@@ -20,7 +20,7 @@ def test_a_token_of_the_application_is_told_since_another_one_may_have_been_anno
     folder = scaffold(tmp_path, "my_env")
     app = folder / "server" / "app.py"
     app.write_text(app.read_text().replace("env_name=", f'token="of-its-own", auth="{auth}", env_name='))
-    assert printed(folder) == f"The environment's own server sets the token that {who}.\n"
+    assert printed(folder) == f"The environment's server sets the token that {who}.\n"
 
 
 def printed(folder: Path, program: str = "") -> str:

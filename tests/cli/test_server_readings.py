@@ -1,4 +1,4 @@
-"""Reading a server's figures, and what two readings say together."""
+"""ServerFigures a server's figures, and what two readings say together."""
 
 import math
 import socket
@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 from tests.conftest import Serve
 
-from openenv.cli.server_readings import Reading, ServerReadings, quantile
+from openenv.cli.server_readings import ServerFigures, ServerReadings, quantile
 from openenv.core.exceptions import ConnectionFailedError, EnvironmentNotFoundError, ServerUnauthorizedError
 
 
-def reading(text: str, taken_at: float = 0.0) -> Reading:
+def reading(text: str, measured_at: float = 0.0) -> ServerFigures:
     families = {family.name: family for family in text_string_to_metric_families(text)}
-    return Reading(families, None, taken_at)
+    return ServerFigures(families, None, measured_at)
 
 
 @contextmanager
@@ -120,36 +120,36 @@ openenv_reset_duration_seconds_count{worker="0"} 4
 # TYPE openenv_errors_total counter
 openenv_errors_total{code="TIMEOUT",worker="1"} 3
 """
-        earlier = reading(figures("0:10", "1:5"), taken_at=2.0)
-        rates = reading(figures("0:30", "1:25") + text, taken_at=4.0).rates(earlier.counts)
+        earlier = reading(figures("0:10", "1:5"), measured_at=2.0)
+        rates = reading(figures("0:30", "1:25") + text, measured_at=4.0).rates(earlier.counts)
         assert (rates.steps_per_s, rates.resets_per_s, rates.errors) == (20, 2, 3)
         assert rates.step_p50_s == pytest.approx(0.15)
 
     def test_a_worker_that_has_started_anew_counts_from_its_start_and_the_others_as_ever(self) -> None:
-        earlier = reading(figures("0:1000", "1:1000"), taken_at=2.0)
+        earlier = reading(figures("0:1000", "1:1000"), measured_at=2.0)
         started = (
             f'# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds{{worker="1"}} {time.time() - 1}\n'
         )
-        rates = reading(figures("0:1040", "1:30") + started, taken_at=4.0).rates(earlier.counts)
+        rates = reading(figures("0:1040", "1:30") + started, measured_at=4.0).rates(earlier.counts)
         assert rates.steps_per_s == pytest.approx(20 + 30, rel=0.1)
 
     def test_a_worker_that_is_held_up_is_no_restart(self) -> None:
-        first = reading(figures("0:1000", "1:1000"), taken_at=2.0)
-        second = reading(figures("0:1040", w1=0), taken_at=4.0)
-        third = reading(figures("0:1080", "1:1100"), taken_at=6.0)
+        first = reading(figures("0:1000", "1:1000"), measured_at=2.0)
+        second = reading(figures("0:1040", w1=0), measured_at=4.0)
+        third = reading(figures("0:1080", "1:1100"), measured_at=6.0)
         assert second.silent_workers == ["1"]
         assert second.rates(first.counts).steps_per_s == 20
         rates = third.rates({**first.counts, **second.counts})
         assert rates.steps_per_s == 20 + 100 / 4  # it has not answered for four seconds
 
     def test_a_worker_without_earlier_counts_is_counted_from_its_start(self) -> None:
-        rates = reading(figures("0:10"), taken_at=4.0).rates({})
+        rates = reading(figures("0:10"), measured_at=4.0).rates({})
         assert rates.steps_per_s == 0  # without a start time there is nothing to divide by
         assert rates.step_p50_s == pytest.approx(0.15)
 
     def test_nothing_happened(self) -> None:
-        earlier = reading(figures("0:10"), taken_at=2.0)
-        assert reading(figures("0:10"), taken_at=4.0).rates(earlier.counts) == (0, 0, 0, None, None)
+        earlier = reading(figures("0:10"), measured_at=2.0)
+        assert reading(figures("0:10"), measured_at=4.0).rates(earlier.counts) == (0, 0, 0, None, None)
         assert earlier.rates(earlier.counts) == (0, 0, 0, None, None)
 
 

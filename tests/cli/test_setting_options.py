@@ -149,8 +149,8 @@ def test_the_help_has_the_descriptions_and_the_defaults() -> None:
         "--form <a|b> Shape. [default: round]",
         "--record / --no-record Record it. [default: record]",
         "--quiet Say nothing. -",
-        "-n, --name <str> Name. May be given again. -",
-        "--reset NAME=VALUE Reset. May be given again.",
+        "-n, --name <str> Name; may be given again. -",
+        "--reset NAME=VALUE Reset; may be given again.",
     ):
         assert shown in output
     assert "hidden" not in output

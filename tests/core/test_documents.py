@@ -2,6 +2,7 @@
 
 import os
 import resource
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,6 +18,8 @@ from hypothesis import strategies as st
 from openenv.core.documents import (
     MAX_YAML_BYTES,
     DocumentError,
+    draft_of,
+    is_draft,
     parse_json,
     parse_toml,
     parse_yaml,
@@ -25,6 +28,7 @@ from openenv.core.documents import (
     read_text,
     read_toml,
     read_yaml,
+    write_json,
 )
 from openenv.core.exceptions import ConfigurationError
 
@@ -181,3 +185,99 @@ def test_a_file_is_named(tmp_path: Path) -> None:
         read_yaml(file)
     with pytest.raises(ConfigurationError, match="can't be read"):
         read_yaml(tmp_path)
+
+
+def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+    file = tmp_path / "scores.json"
+    write_json(file, {"mean": 0.5})
+    with draft_of(file) as first, draft_of(file) as second:  # two processes may write at once
+        first.write_text('"first"')
+        second.write_text('"second"')
+        assert read_json(file) == {"mean": 0.5}
+    assert read_json(file) == "first"
+    (tmp_path / "plain").touch()
+    assert file.stat().st_mode == (tmp_path / "plain").stat().st_mode, "others may read it, as any new file"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["plain", "scores.json"]
+
+
+class FaultError(Exception):
+    """The fault in the middle."""
+
+
+def write_half(file: Path, *, replaces: bool = True) -> None:
+    with draft_of(file, replaces=replaces) as draft:
+        draft.write_text("half of")
+        raise FaultError
+
+
+def write_late(path: Path, *, is_folder: bool) -> None:
+    """Write what is not to replace anything, while another process writes it."""
+    with draft_of(path, replaces=False) as draft:
+        for each, text in ((draft, "mine"), (path, "theirs")):
+            if is_folder:
+                each.mkdir()
+                (each / "1.json").write_text(text)
+            else:
+                each.write_text(text)
+
+
+@pytest.mark.parametrize("replaces", [True, False])
+def test_a_file_whose_writing_fails_is_as_it_was(tmp_path: Path, replaces: bool) -> None:
+    file = tmp_path / "results.json"
+    for before in (None, "whole"):
+        if before is not None:
+            file.write_text(before)
+        with pytest.raises(FaultError):
+            write_half(file, replaces=replaces)
+        with pytest.raises(FileNotFoundError), draft_of(file, replaces=replaces):
+            pass  # nothing was written
+        with pytest.raises(TypeError):
+            write_json(file, {"fine": 1, "no JSON": object()})
+        assert [path.read_text() for path in tmp_path.iterdir()] == ([] if before is None else [before])
+
+
+def test_what_came_to_be_there_meanwhile_stays(tmp_path: Path) -> None:
+    file, folder = tmp_path / "new.json", tmp_path / "new"
+    with pytest.raises(FileExistsError):
+        write_late(file, is_folder=False)
+    with pytest.raises(OSError, match="not empty"):
+        write_late(folder, is_folder=True)
+    assert (file.read_text(), (folder / "1.json").read_text()) == ("theirs", "theirs")
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_folder_appears_whole(tmp_path: Path) -> None:
+    folder = tmp_path / "trajectories"
+    with draft_of(folder) as draft:
+        draft.mkdir()
+        (draft / "1.json").write_text("{}")
+        assert not folder.exists()
+    assert [path.name for path in folder.iterdir()] == ["1.json"]
+
+
+HALF = """
+import os, resource, signal, sys
+from pathlib import Path
+from openenv.core.documents import draft_of, write_json
+file = Path(sys.argv[1])
+if sys.argv[2] == "full disk":
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+    write_json(file, ["x" * 100] * 1000)
+with draft_of(file) as draft:
+    draft.write_text("half of")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize(("fault", "status"), [("full disk", 1), ("kill", -signal.SIGKILL)])
+def test_a_full_disk_or_a_kill_in_the_middle_leaves_the_file_as_it_was(tmp_path: Path, fault: str, status: int) -> None:
+    file = tmp_path / "scores.json"
+    write_json(file, [1])
+    ended = subprocess.run([sys.executable, "-c", HALF, str(file), fault], capture_output=True, text=True, timeout=60)
+    assert ended.returncode == status, ended.stderr
+    assert ("File too large" in ended.stderr) is (fault == "full disk")
+    assert read_json(file) == [1]
+    left = [path for path in tmp_path.iterdir() if path != file]
+    assert [is_draft(path, file) for path in left] == ([True] if fault == "kill" else [])
+    write_json(file, [2])
+    assert read_json(file) == [2]

@@ -22,13 +22,15 @@ def test_what_is_written_is_read(snapshot: CatalogSnapshot, tmp_path: Path) -> N
     write_catalog(snapshot, file)
     assert load_catalog(file) == snapshot
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".catalog")] == []
+    (tmp_path / "new").touch()
+    assert file.stat().st_mode == (tmp_path / "new").stat().st_mode, "others may read it"
 
 
 def test_an_incomplete_one_is_written_and_not_read(games: Games, tmp_path: Path) -> None:
     games.write("envs/maze/openenv.yaml", "name: maze\n")
     games.commit()
     write_catalog(build_catalog(games.folder, repository_uri=URI, publisher="example.com"), tmp_path / "catalog.json")
-    with pytest.raises(CatalogError, match=r"The catalog is incomplete: envs/maze. Mend"):
+    with pytest.raises(CatalogError, match=r"The catalog is incomplete: envs/maze. Correct"):
         load_catalog(tmp_path / "catalog.json")
 
 

@@ -3,10 +3,15 @@
 import importlib
 
 import pytest
-from tests.support.glossary import UNUSED, rows, unused_words, uses, words_of
-from tests.support.source import PACKAGE, modules
+from tests.ceilings import questions
+from tests.support.glossary import UNUSED, UNUSED_ELSEWHERE, rows, unused_words, uses, words_of
+from tests.support.source import PACKAGE, Module, modules
 
 SERVER = "core/env_server"
+COUNTED_IN_CEILINGS = {"core", "train"}
+# Words of the server's table that are the field's elsewhere: the Hugging Face Hub, seats of a game, plans of a fleet.
+OWN_MEANING = {"hub", "plan", "seat"}
+OTHERS = sorted({module.path.partition("/")[0] for module in modules()} - COUNTED_IN_CEILINGS)
 
 
 def test_each_folder_of_the_server_has_its_row() -> None:
@@ -48,3 +53,30 @@ def test_words_that_are_not_used_are_not_used(heading: str, folders: tuple[str, 
             if any(uses(word, words_of(name)) for word in unused)
         ]
         assert not found
+
+
+def texts_of(module: Module) -> list[str]:
+    """Return what a module names, and what a person reads of it."""
+    return [*module.names, *(text.text for text in (*module.docstrings, *module.messages))]
+
+
+@pytest.mark.parametrize("package", OTHERS)
+def test_other_packages_have_none_of_the_words_that_are_not_used(package: str) -> None:
+    unused = {word for heading in UNUSED_ELSEWHERE for word in unused_words(heading)} - OWN_MEANING
+    inside = [module for module in modules() if module.path.partition("/")[0] == package]
+    assert inside
+    found = [
+        (module.path, word, text)
+        for module in inside
+        for text in texts_of(module)
+        for word in unused
+        if uses(word, words_of(text))
+    ]
+    assert not found
+    assert not [(module.path, name) for module in inside for name in module.names if name.startswith("_MOST_")]
+
+
+@pytest.mark.parametrize("package", OTHERS)
+def test_docstrings_of_other_packages_begin_with_a_noun_or_a_verb(package: str) -> None:
+    locations = [location for figure in questions().values() for location in figure.locations]
+    assert not [location for location in locations if location.partition("/")[0].partition(":")[0] == package]

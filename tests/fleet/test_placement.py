@@ -20,7 +20,7 @@ def placed_all(loads: list[Load], wanted: int) -> list[Load]:
         count = granted(loads, chosen, wanted)
         if count == 0:
             break
-        loads[chosen] = Load(loads[chosen].taken + count, loads[chosen].capacity)
+        loads[chosen] = Load(loads[chosen].used + count, loads[chosen].capacity)
         wanted -= count
     return loads
 
@@ -45,35 +45,35 @@ def test_a_vector_spreads_evenly() -> None:
 
 def test_a_vector_fills_up_what_is_emptier() -> None:
     loads = placed_all([Load(400, 512), Load(100, 512), Load(100, 512), Load(100, 512)], 1200)
-    assert [load.taken for load in loads] == [475, 475, 475, 475]
+    assert [load.used for load in loads] == [475, 475, 475, 475]
 
 
 def test_a_server_that_is_fuller_than_all_will_be_gets_nothing() -> None:
     loads = placed_all([Load(500, 512), Load(0, 512), Load(0, 512)], 100)
-    assert [load.taken for load in loads] == [500, 50, 50]
+    assert [load.used for load in loads] == [500, 50, 50]
 
 
 def test_a_larger_server_gets_more() -> None:
-    assert [load.taken for load in placed_all([Load(0, 100), Load(0, 300)], 200)] == [50, 150]
+    assert [load.used for load in placed_all([Load(0, 100), Load(0, 300)], 200)] == [50, 150]
 
 
 @given(LOADS, st.integers(1, 5000))
 def test_as_many_are_placed_as_there_are_places_and_no_server_gets_too_many(loads: list[Load], wanted: int) -> None:
     after = placed_all(loads, wanted)
-    assert sum(load.taken for load in after) - sum(load.taken for load in loads) == min(
+    assert sum(load.used for load in after) - sum(load.used for load in loads) == min(
         wanted, sum(load.free for load in loads)
     )
     for before, load in zip(loads, after, strict=True):
-        assert load.taken <= max(load.capacity, before.taken)
+        assert load.used <= max(load.capacity, before.used)
 
 
 @given(LOADS, st.integers(1, 5000))
 def test_who_got_sessions_is_no_fuller_than_any_other_but_for_a_session(loads: list[Load], wanted: int) -> None:
     after = placed_all(loads, wanted)
     for before, load in zip(loads, after, strict=True):
-        if load.taken > before.taken:
-            least = min((other.taken + 1) / other.capacity for other in after)
-            assert (load.taken - 1) / load.capacity <= least + 1e-9
+        if load.used > before.used:
+            least = min((other.used + 1) / other.capacity for other in after)
+            assert (load.used - 1) / load.capacity <= least + 1e-9
 
 
 @given(LOADS, st.integers(1, 5000))

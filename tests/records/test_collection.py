@@ -1,6 +1,7 @@
 """The folder of recorded episodes: its lines, and what a kill leaves of them."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openenv.core.client_types import StepResult
+from openenv.core.documents import draft_of
 from openenv.core.exceptions import ConfigurationError
 from openenv.records.collection import Collection
 from openenv.train.dataset.collecting import CLOSING, line_of
@@ -161,7 +163,12 @@ def test_nothing_else_is_overwritten(tmp_path: Path) -> None:
 
 def test_settings_that_a_kill_cut_off_are_written_again(tmp_path: Path) -> None:
     """A kill while the folder is made leaves a draft at most, in an otherwise empty folder."""
-    (tmp_path / "settings.draft").write_text('{"environm')
+    kept = tmp_path / "kept"
+    with draft_of(tmp_path / "settings.json") as draft:
+        draft.write_text('{"environm')
+        shutil.copytree(draft.parent, kept)
+    (tmp_path / "settings.json").unlink()
+    kept.rename(draft.parent)
     settings: dict[str, Any] = json.loads(Collection.open(tmp_path, SETTINGS).settings.read_text())
     assert settings == SETTINGS
 

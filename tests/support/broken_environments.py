@@ -186,7 +186,7 @@ IN_FILES = [
     Broken(
         "texts of the scaffold beside others",
         "leftovers",
-        'README.md:15 still says what `openenv init` wrote: "Walk to a goal',
+        'README.md:15 still has the text of `openenv init`: "Walk to a goal',
         [
             (
                 "server/my_env_environment.py",

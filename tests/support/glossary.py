@@ -6,6 +6,8 @@ from pathlib import Path
 _PAGE = (Path(__file__).parents[2] / "docs" / "glossary.md").read_text(encoding="utf-8")
 UNUSED = ("Words that are not used", "Words that the client does not use", "Words that training does not use")
 """The headings of the tables of words that have a better one."""
+UNUSED_ELSEWHERE = (UNUSED[0], "Words that commands and other packages do not use")
+"""The headings of the tables for packages other than those of the server, the client and training."""
 
 
 def rows(heading: str) -> list[list[str]]:

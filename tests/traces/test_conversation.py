@@ -128,4 +128,4 @@ def test_no_message_is_lost_or_doubled(messages: list[Any], requests: list[Any],
 def test_calls_are_written_in_a_line() -> None:
     assert call_line({"name": "go", "arguments": {"to": [1], "how": "fast"}}) == "go(to=[1], how='fast')"
     assert call_line({"name": "go", "arguments": '{"to": 1}'}) == "go(to=1)"
-    assert call_line({"name": "go", "arguments": None}) == "go(None)"
+    assert call_line({"name": "go", "arguments": None}) == "go()"

@@ -81,7 +81,7 @@ def test_more_sessions_than_the_class_supports_fail(tmp_path: Path) -> None:
     app = folder / "server" / "app.py"
     app.write_text(app.read_text().replace("env_name=", "max_concurrent_envs=64, env_name="))
     found = result(folder, "concurrency")
-    assert (found.status, "asks for 64 sessions" in found.evidence[0]) == ("fail", True)
+    assert (found.status, "is for 64 sessions" in found.evidence[0]) == ("fail", True)
 
 
 def test_methods_and_flags_may_be_inherited(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_a_base_of_another_package_is_doubted_not_refused(tmp_path: Path) -> Non
     file = folder / ENVIRONMENT
     file.write_text(file.read_text().replace("import Environment\n", "import Environment\nfrom theirs import Their\n"))
     found = result(folder, "classes")
-    assert (found.status, "can't tell whether MyEnvironment" in found.evidence[0]) == ("warn", True)
+    assert (found.status, "can't see whether MyEnvironment" in found.evidence[0]) == ("warn", True)
 
 
 def test_tool_style_environments_need_no_step(tmp_path: Path) -> None:

@@ -60,14 +60,14 @@ FAULTS: list[tuple[str, Change, str, str]] = [
         "readme",
         replaced("README.md", "app_port: 8000", "app_port: 80"),
         "fail",
-        "app_port 80, openenv.yaml says port 8000",
+        "app_port 80, openenv.yaml has port 8000",
     ),
     ("readme", replaced("README.md", "title: ", "title: [: "), "warn", "lacks title, sdk, app_port"),
     (
         "readme",
         with_file("README.md", "---\ntitle: x\nsdk: docker\napp_port: 8000\n---\nTODO\n"),
         "warn",
-        "hardly anything",
+        "hardly any text",
     ),
     ("packaging", replaced("pyproject.toml", 'name = "openenv-my_env"', ""), "fail", "no project.name"),
     (

@@ -64,7 +64,7 @@ class Table:
         """Describe the table to a language model.
 
         Args:
-            initial: Whether nothing was played yet; the rules are told then.
+            initial: Whether nothing was played yet; the rules are part of the text then.
 
         Returns:
             A line for each side, and how the game stands.

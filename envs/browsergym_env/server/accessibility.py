@@ -16,7 +16,7 @@ _ELEMENT = 1
 
 
 def accessibility_text(nodes: Sequence[Node], bids: Mapping[int, str]) -> str:
-    """Write an accessibility tree, one line for each node that says something.
+    """Write an accessibility tree, one line for each node with content.
 
     Args:
         nodes: The ``nodes`` of Chromium's ``Accessibility.getFullAXTree``.

@@ -189,7 +189,7 @@ _making = Lock()
 
 
 def shared_browser(settings: Settings) -> SharedBrowser:
-    """Return this process's browser, which is not started yet where nobody has used it.
+    """Return this process's browser, which its first use starts.
 
     Args:
         settings: Which browser, and how it runs.

@@ -102,13 +102,13 @@ class BrowserGymEnvironment(Environment[BrowserGymAction, BrowserGymObservation,
         return self._observed(look, reward=None, error="")
 
     def step(self, action: BrowserGymAction) -> BrowserGymObservation:
-        """Do what an action's calls say, one after another, up to the first that can't be done.
+        """Do an action's calls, one after another, up to the first that can't be done.
 
         Args:
             action: The calls.
 
         Returns:
-            The page after that. What could not be done is its ``error``, and the episode goes on.
+            The page after that. What could not be done is its ``error``, and the episode continues.
 
         Raises:
             ResetNeededError: No episode has begun, or it is over.
@@ -190,7 +190,7 @@ class BrowserGymEnvironment(Environment[BrowserGymAction, BrowserGymObservation,
         raise TypeError("A browser's page can't be copied; its episode can be played again with its seed.")
 
     def _called(self, name: str, *args: str) -> ToolResult:
-        """Do what a tool says. What can't be done is raised, which tells the agent."""
+        """Do a tool's call. An error is raised, which the agent gets."""
         observation = self._done([Call(name, args, {})], "")
         if observation.last_action_error and not observation.done:
             raise IllegalActionError(observation.error)

@@ -59,7 +59,7 @@ def task_url(name: str) -> str:
 
 
 def shown(text: str) -> str:
-    """Replace the folder of the pages in a text by one that tells nothing about the server."""
+    """Replace the folder of the pages in a text by a folder that reveals nothing about the server."""
     return text.replace(pages_folder().as_uri(), SHOWN_ROOT)
 
 

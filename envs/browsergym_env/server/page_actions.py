@@ -1,4 +1,4 @@
-"""What each action of BrowserGym's language does to a page."""
+"""Actions of BrowserGym's language on a page."""
 
 from inspect import signature
 from typing import Annotated, Any, Literal, TypeAlias
@@ -48,7 +48,7 @@ class PageActions:
         page: The page.
 
     Attributes:
-        holds_something: Whether a key or a button of the mouse was pressed and not let go by an action.
+        holds_something: Whether a key or a button of the mouse was pressed and not released by an action.
     """
 
     def __init__(self, page: Page) -> None:
@@ -250,7 +250,7 @@ ACTION_NAMES = tuple(name for name in vars(PageActions) if not name.startswith("
 
 
 async def perform(actions: PageActions, call: Call) -> None:
-    """Do what a call says.
+    """Do a call.
 
     Args:
         actions: The actions on the page.
@@ -276,7 +276,7 @@ async def perform(actions: PageActions, call: Call) -> None:
 
 
 def is_key(text: str) -> bool:
-    """Whether a text names a key, alone or after modifiers.
+    """Return whether a text names a key, alone or after modifiers.
 
     Example:
         >>> [is_key(text) for text in ("Enter", "Control+a", "a+b", "hello")]

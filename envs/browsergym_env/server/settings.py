@@ -18,15 +18,15 @@ _MOST = 1_000_000
 
 
 class Settings(VariableSettings):
-    """What a server shows, and in which browser.
+    """Settings of a server: its tasks and its browser.
 
     Attributes:
         benchmark: The set of tasks; others need web sites that this environment does not bring.
         task_name: The task of a reset that names none.
-        screenshot: Whether observations have a screenshot where a reset does not say.
+        screenshot: Whether observations have a screenshot where a reset does not decide.
         viewport_width: Width of the window in pixels.
         viewport_height: Its height.
-        timeout_ms: How long one action or reset may take, in milliseconds; the variable is ``BROWSERGYM_TIMEOUT``.
+        timeout_ms: Time that an action or a reset may take, in milliseconds; the variable is ``BROWSERGYM_TIMEOUT``.
         headless: Whether the browser has no window that people see.
         executable: Path or command of the browser; ``None`` to look for one.
         sandbox: Whether the browser runs its pages in its own sandbox; ``None`` for yes, unless the user is root, for
@@ -69,10 +69,11 @@ def find_chromium(executable: str | None) -> Path | None:
         executable: Path or command of the one to use; ``None`` for any.
 
     Returns:
-        Its path, or ``None`` where none is found: then there is only what ``playwright install`` may have brought.
+        Its path, or ``None`` where none is found: then there is only the one that ``playwright install`` may have
+        installed.
 
     Raises:
-        ConfigurationError: The one that was asked for is not there.
+        ConfigurationError: The given one is not there.
     """
     commands = _COMMANDS if executable is None else (executable,)
     found = next((path for command in commands if (path := shutil.which(command))), None)

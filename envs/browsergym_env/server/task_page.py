@@ -24,16 +24,16 @@ _CLOSE_S = 5.0
 
 @dataclass(frozen=True)
 class Look:
-    """What a page shows.
+    """State of a page.
 
     Attributes:
         url: Its address.
         axtree: Its accessibility tree as text.
         html: Its elements.
-        screenshot: A picture of it as a PNG file; ``None`` where it was not asked for.
+        screenshot: A picture of it as a PNG file; ``None`` where it was not requested.
         ended: Whether the episode is over.
-        raw_reward: What the task gave, from -1 to 1.
-        reason: What the task says of it, if anything.
+        raw_reward: Reward of the task, from -1 to 1.
+        reason: Reason that the task gives, if any.
     """
 
     url: str
@@ -64,10 +64,10 @@ async def open_context(browser: SharedBrowser, settings: Settings) -> BrowserCon
 
 
 class TaskPage:
-    """A page in a context of its own. All of it runs where the browser does.
+    """Page in a separate context. All of it runs where the browser does.
 
     Attributes:
-        goal: What the present task asks for.
+        goal: Goal of the present task.
     """
 
     def __init__(self, context: BrowserContext, page: Page, devtools: CDPSession) -> None:
@@ -101,7 +101,7 @@ class TaskPage:
 
     @property
     def lost(self) -> bool:
-        """Whether the page is gone, or in a state that a new episode must not inherit."""
+        """Return whether the page is gone, or in a state that a new episode must not inherit."""
         return self._crashed or self._page.is_closed() or self._actions.holds_something
 
     async def begin(self, task_name: str, seed: int) -> None:
@@ -169,7 +169,7 @@ class TaskPage:
         await self._page.evaluate("ms => openenv.advance(ms)", SETTLE_MS)
 
     async def _answer_request(self, route: Route) -> None:
-        """Let the task's page through, once. Another page, or a form that is sent, must not take its place."""
+        """Let the task's page through, once. Another page, or a form that is sent, must not replace it."""
         if route.request.url == self._expected:
             self._expected = None
             await route.continue_()
@@ -181,7 +181,7 @@ class TaskPage:
 
 
 def _other_than_parts() -> re.Pattern[str]:
-    """What every address matches but those of the files that the tasks' pages load."""
+    """Return the pattern of every address but those of the files that the tasks' pages load."""
     return re.compile(rf"^(?!{re.escape(pages_folder().as_uri())}/[^?#]+\.(css|gif|ico|jpe?g|js|png|svg)$)")
 
 

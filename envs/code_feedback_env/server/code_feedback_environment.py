@@ -81,7 +81,7 @@ class CodeFeedbackEnvironment(TaskListing, Environment[CodeAction, CodeObservati
             The task.
 
         Raises:
-            TaskNotFoundError: There is no such task. The running episode goes on.
+            TaskNotFoundError: There is no such task. The running episode continues.
             InvalidRequestError: The tasks come from a file, which has no difficulties.
         """
         name = {"episode_id": episode_id or str(uuid4())}
@@ -104,16 +104,16 @@ class CodeFeedbackEnvironment(TaskListing, Environment[CodeAction, CodeObservati
         return self._observation("ok", text=f"{task.text}\n{left}")
 
     def step(self, action: CodeAction) -> CodeObservation:
-        """Run code, and say what is wrong with it.
+        """Run code, and return its faults.
 
         Args:
             action: The code.
 
         Returns:
-            What was found out.
+            The faults.
 
         Raises:
-            IllegalActionError: The function has another name than the task asks for, or one that none can have. It is
+            IllegalActionError: The function has another name than that of the task, or one that none can have. It is
                 not counted.
             ResetNeededError: There is no episode, or it is over.
         """
@@ -128,7 +128,7 @@ class CodeFeedbackEnvironment(TaskListing, Environment[CodeAction, CodeObservati
 
     @property
     def state(self) -> CodeFeedbackState:
-        """Which task is played, and where it stands."""
+        """Task that is played, and state of the attempts."""
         return self._state
 
     def render(self) -> str:
@@ -136,11 +136,11 @@ class CodeFeedbackEnvironment(TaskListing, Environment[CodeAction, CodeObservati
         return self._text
 
     def snapshot(self) -> dict[str, Any]:
-        """Return all that the episode's future depends on: its place, and what the attempts gave."""
+        """Return all that the episode's future depends on: its task, and the results of the attempts."""
         return {"state": self._state.model_dump(mode="json"), "over": self._over, "text": self._text}
 
     def restore(self, snapshot: dict[str, Any]) -> None:
-        """Take up an episode; its task is made again."""
+        """Continue an episode; its task is made again."""
         self._state = CodeFeedbackState.model_validate(snapshot["state"])
         self._over, self._text = snapshot["over"], snapshot["text"]
         if self._state.split is not None and self._state.index is not None:
@@ -148,7 +148,7 @@ class CodeFeedbackEnvironment(TaskListing, Environment[CodeAction, CodeObservati
 
     @property
     def task_counts(self) -> dict[str, int]:
-        """How many tasks each split has."""
+        """Number of tasks of each split."""
         return dict(self._tasks.task_counts)
 
     def _begin(self, task: CodeTask | None, state: CodeFeedbackState) -> None:

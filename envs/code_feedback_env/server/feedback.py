@@ -1,4 +1,4 @@
-"""What is said of code: what it gave in the tests, without telling the hidden ones."""
+"""Feedback on code: its results in the tests, without those of the hidden ones."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -21,14 +21,14 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of code.
+    """Verdict on code.
 
     Attributes:
         status: ``ok``, ``error`` or ``timeout``.
-        output: What was found out.
-        error: Why the code can't be used; ``None`` if it can.
+        output: Text of the feedback.
+        error: Reason why the code can't be used; ``None`` if it can.
         execution_time_ms: Milliseconds that the shown tests took.
-        passed: How many tests passed.
+        passed: Number of tests that passed.
     """
 
     status: Literal["ok", "error", "timeout"]
@@ -46,11 +46,11 @@ class Verdict:
 def judge(sandbox: Sandbox, action: CodeAction, tests: Sequence[Test]) -> Verdict:
     """Run code with tests.
 
-    Hidden tests get a run of their own, of which only counts are told: code that was called with them, or could look
-    for them in its process, has no way to tell anybody.
+    Hidden tests get a separate run, of which only counts are reported: code that was called with them, or could look
+    for them in its process, has no way to reveal them.
 
     Args:
-        sandbox: One that nobody has used.
+        sandbox: An unused sandbox.
         action: The code.
         tests: The tests; there may be none.
     """

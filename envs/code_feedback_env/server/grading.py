@@ -28,12 +28,12 @@ Kind = Literal["value", "raised", "timeout", "ended", "skipped"]
 
 @dataclass(frozen=True)
 class Test:
-    """One call of the function, and what is right.
+    """Call of the function, and its right result.
 
     Attributes:
-        arguments: What the function is called with, JSON values.
-        expected: What it has to return. It never enters the sandbox.
-        shown: Whether whoever writes the function is shown it.
+        arguments: Arguments of the function, JSON values.
+        expected: Right result. It never enters the sandbox.
+        shown: Whether the author of the function sees it.
     """
 
     arguments: list[Any]
@@ -46,7 +46,7 @@ class Test:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one call gave, as the code has it.
+    """Outcome of a call, as reported by the code.
 
     Attributes:
         kind: Whether it returned a ``value``, ``raised`` something, took too long (``timeout``), or ``ended`` its
@@ -62,12 +62,12 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Run:
-    """What running code with all its tests gave.
+    """Results of code with all its tests.
 
     Attributes:
-        loaded: What loading the code gave.
-        outcomes: What each test gave; none where the code was not loaded.
-        printed: What the code wrote to its output, up to a limit.
+        loaded: Outcome of loading the code.
+        outcomes: Outcome of each test; none where the code was not loaded.
+        printed: Output of the code, up to a limit.
         duration_s: Seconds that it took.
     """
 
@@ -78,7 +78,7 @@ class Run:
 
 
 def run_code(sandbox: Sandbox, code: str, function_name: str, tests: Sequence[Test]) -> Run:
-    """Run code in a sandbox that nobody has used.
+    """Run code in an unused sandbox.
 
     Args:
         sandbox: The sandbox.
@@ -106,7 +106,7 @@ def run_code(sandbox: Sandbox, code: str, function_name: str, tests: Sequence[Te
 
 
 def passes(outcome: Outcome, test: Test) -> bool:
-    """Whether a test gave what is right."""
+    """Return whether the outcome of a test is right."""
     return outcome.kind == "value" and is_same(outcome.value, test.expected)
 
 
@@ -145,7 +145,7 @@ def call_text(function_name: str, arguments: Sequence[Any]) -> str:
 
 
 def failure_text(call: str, outcome: Outcome, expected: Any) -> str:
-    """Say what is wrong with what a shown test gave.
+    """Return the fault in the outcome of a shown test.
 
     Args:
         call: The call.
@@ -158,7 +158,7 @@ def failure_text(call: str, outcome: Outcome, expected: Any) -> str:
 
 
 def ending_text(outcome: Outcome) -> str:
-    """Say how code ended that did not return."""
+    """Return how code ended that did not return."""
     return {
         "value": "it returned",
         "raised": f"it raised {_short(outcome.message)}",

@@ -27,7 +27,7 @@ class Broken(Rubric):
 
 
 class CodeFeedbackReward(Rubric):
-    """What was ``gained``, and -0.5 for ``broken`` code."""
+    """Reward of the attempt: that of ``gained``, and -0.5 for ``broken`` code."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""Runs in the sandbox: calls a function that a model wrote, in a child process, and tells what it gave.
+"""Runs in the sandbox: calls a function that a model wrote, in a child process, and reports its result.
 
 It gets ``{"code", "function_name", "tests", "cpu_s", "wall_s", "most_late"}`` as JSON and writes a line of JSON for
-loading the code, one for each test, and one for what was printed. Nothing here knows what is right: all that it tells
+loading the code, one for each test, and one for what was printed. Nothing here knows what is right: all that it reports
 is the code's word.
 """
 
@@ -52,7 +52,7 @@ class Child:
     """A process that loads the code, and alone ever runs it. When a test ends it, the next one gets another child.
 
     Args:
-        request: What is asked.
+        request: The request.
         first: With which item it begins: 0 for loading, 1 for the first test.
 
     Attributes:
@@ -132,7 +132,7 @@ class Child:
         return {"timeout": True} if out_of_time else {"ended": True}
 
     def _wait(self) -> int:
-        """Return its status once it has ended; 0 if that was asked before."""
+        """Return its status once it has ended; 0 from the second call on."""
         try:
             os.kill(self._pid, signal.SIGKILL)  # one that ends by itself, and is not gone yet, keeps its status
             return os.waitpid(self._pid, 0)[1]
@@ -200,7 +200,7 @@ def _load(code: str, name: str, namespace: "dict[str, Any]") -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Check that a value can be told as JSON without becoming another one, but for tuples, which count as lists."""
+    """Check that a value is equal after JSON, but for tuples, which count as lists."""
     if value is None or type(value) in (bool, int, float, str):
         return value
     if type(value) in (list, tuple):
@@ -214,7 +214,7 @@ def _plain(value: Any) -> Any:
 
 
 def _described(error: BaseException) -> str:
-    """Say what was raised, and in which line of the code."""
+    """Return the exception that was raised, and the line of the code."""
     import traceback  # only errors need it, and it takes a while to load
 
     text = traceback.format_exception_only(error)[-1].strip()[:MOST_MESSAGE]

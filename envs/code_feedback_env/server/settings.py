@@ -1,4 +1,4 @@
-"""What the server's variables say of the tasks and the sandbox."""
+"""Settings of the tasks and the sandbox, from the server's variables."""
 
 from pathlib import Path
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""Where tasks come from: made by chance of the problems, or read from a file of one's own."""
+"""Sources of tasks: made by chance of the problems, or read from a file."""
 
 from copy import deepcopy
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class CodeTask:
 
 
 class GeneratedCodeTasks(GeneratedTasks):
-    """Tasks made by chance of the problems, the same ones at the same place."""
+    """Tasks made by chance of the problems, the same task at the same index."""
 
     def make(self, place: TaskRef, difficulty: str | None) -> CodeTask:
         """Make a task; of any difficulty where that is ``None``."""
@@ -99,7 +99,7 @@ def check_task(task: Task) -> None:
         task: The object.
 
     Raises:
-        ValueError: It is none; the message says what it lacks.
+        ValueError: It is none; the message names the fault.
     """
     if not isinstance(task.get("prompt"), str) or not task["prompt"]:
         raise ValueError("'prompt' is a text")
@@ -116,7 +116,7 @@ def check_task(task: Task) -> None:
 
 
 def is_function_name(name: object) -> bool:
-    """Whether a function can have this name."""
+    """Return whether a function can have this name."""
     return isinstance(name, str) and name.isidentifier() and not iskeyword(name)
 
 

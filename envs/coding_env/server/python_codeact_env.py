@@ -91,7 +91,7 @@ class PythonCodeActEnv(Environment[CodeAction, CodeObservation, CodeState]):
 
     @property
     def state(self) -> CodeState:
-        """Where the episode stands."""
+        """State of the episode."""
         return self._state
 
     def render(self) -> str:

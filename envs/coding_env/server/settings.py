@@ -1,4 +1,4 @@
-"""What the server's variables say of the sandbox."""
+"""Settings of the sandbox, from the server's variables."""
 
 from typing import Annotated, ClassVar
 
@@ -17,7 +17,7 @@ def _names(value: object) -> object:
 
 
 class Settings(VariableSettings):
-    """How code is run.
+    """Settings of the sandbox.
 
     Attributes:
         wall_s: Seconds that a step may take.
@@ -45,7 +45,7 @@ class Settings(VariableSettings):
 
     @property
     def limits(self) -> SandboxLimits:
-        """What code may use.
+        """Limits of the code.
 
         Raises:
             ConfigurationError: A limit can't be.

@@ -33,7 +33,7 @@ def in_words(board: Sequence[Sequence[int]], score: int, moves: Sequence[str], *
         board: Four rows of four tiles; 0 where there is none.
         score: The sum of the rewards so far.
         moves: The moves that slide a tile; none at the end.
-        initial: Whether nothing was played yet; the rules are told then.
+        initial: Whether nothing was played yet; the rules are part of the text then.
 
     Returns:
         The board, and how the game stands.

@@ -42,6 +42,6 @@ class OpenSpielEnvironment(OneGame):
 
         Raises:
             InvalidRequestError: There is no such game, it cannot be played with these parameters, or it has no such
-                player as the server's agent. The running episode goes on.
+                player as the server's agent. The running episode continues.
         """
         return self.start(self.game_name if game_name is None else game_name, game_params or {}, seed, episode_id)

@@ -52,7 +52,7 @@ class ReasoningGymEnvironment(Environment[AnswerAction, ReasoningObservation, Re
         split: str | None = None,
         index: int | None = None,
     ) -> ReasoningObservation:
-        """Ask a question.
+        """Give a question.
 
         Args:
             seed: Chooses the task where no index does: the same seed, the same task, and neighbouring seeds
@@ -69,7 +69,7 @@ class ReasoningGymEnvironment(Environment[AnswerAction, ReasoningObservation, Re
 
         Raises:
             InvalidRequestError: There is no such dataset or task, it does not take these parameters, or it runs answers
-                outside of a sandbox. The running episode goes on.
+                outside of a sandbox. The running episode continues.
         """
         chosen = self._chosen(dataset, config)
         observation = chosen.reset(seed, episode_id, split, index)
@@ -92,7 +92,7 @@ class ReasoningGymEnvironment(Environment[AnswerAction, ReasoningObservation, Re
 
     @property
     def state(self) -> ReasoningState:
-        """Which task is played, and whether it was answered."""
+        """Task that is played, and whether it was answered."""
         return self._playing.state
 
     def render(self) -> str | None:
@@ -142,7 +142,7 @@ class ReasoningGymEnvironment(Environment[AnswerAction, ReasoningObservation, Re
 
 
 def _names_a_path(value: object) -> bool:
-    """Whether there is a path in a value, such as that of ``data_file``; an operator may be a single ``/``."""
+    """Return whether there is a path in a value, such as that of ``data_file``; an operator may be a single ``/``."""
     if isinstance(value, dict):
         return any(map(_names_a_path, value.values()))
     if isinstance(value, list):

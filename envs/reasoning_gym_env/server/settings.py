@@ -1,4 +1,4 @@
-"""What a server asks where a reset says nothing else, as its variables say."""
+"""Settings of a server, for resets that name no dataset, from its variables."""
 
 from typing import Any, ClassVar, Literal
 
@@ -13,7 +13,7 @@ class Settings(VariableSettings):
     Attributes:
         dataset: The dataset of a reset that names none.
         config: Its parameters where a reset names none; an object of JSON in the variable.
-        sandbox: ``none`` where this machine is itself a sandbox, which datasets ask for that run answers as Python.
+        sandbox: ``none`` where this machine is itself a sandbox, which datasets need that run answers as Python.
     """
 
     PREFIX: ClassVar[str] = "REASONING_GYM_"

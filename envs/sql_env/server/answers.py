@@ -1,4 +1,4 @@
-"""Whether an answer is right."""
+"""Comparison of an answer with the right one."""
 
 import json
 from collections.abc import Sequence

@@ -80,7 +80,7 @@ class SqlEnvironment(TaskListing, Environment[SqlAction, SqlObservation, SqlStat
         difficulty: Difficulty | None = None,
         max_queries: Annotated[int, Field(ge=1, le=_MAX_QUERIES)] = MAX_QUERIES,
     ) -> SqlObservation:
-        """Make a database and ask a question about it.
+        """Make a database and give a question about it.
 
         Args:
             seed: Chooses the task where no index does: the same seed, the same task; ``None`` gives any.
@@ -95,7 +95,7 @@ class SqlEnvironment(TaskListing, Environment[SqlAction, SqlObservation, SqlStat
             The question, and the tables.
 
         Raises:
-            TaskNotFoundError: There is no such task. The running episode goes on.
+            TaskNotFoundError: There is no such task. The running episode continues.
             InvalidRequestError: The tasks come from a file, which says itself what they are about.
         """
         place = self._tasks.choose_task(split, index, seed)
@@ -144,12 +144,12 @@ class SqlEnvironment(TaskListing, Environment[SqlAction, SqlObservation, SqlStat
 
     @property
     def state(self) -> SqlState:
-        """Which task is played, and where it stands."""
+        """Task that is played, and state of the queries."""
         return self._state
 
     @property
     def task_counts(self) -> dict[str, int]:
-        """How many tasks each split has."""
+        """Number of tasks of each split."""
         return dict(self._tasks.task_counts)
 
     def _query(self, task: SqlTask, sql: str) -> SqlObservation:

@@ -1,4 +1,4 @@
-"""Where tasks come from: made by chance, or read from a file of one's own."""
+"""Sources of tasks: made by chance, or read from a file."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ class SqlTask:
         question: The question.
         reference: The query whose result is the answer.
         ordered: Whether the order of the rows is a part of the answer.
-        difficulty: How hard it is meant to be; ``None`` where nobody said.
+        difficulty: How hard it is meant to be; ``None`` where it is unknown.
     """
 
     database: str
@@ -35,7 +35,7 @@ class SqlTask:
 
 
 class GeneratedSqlTasks(GeneratedTasks):
-    """Databases and questions made by chance, the same ones at the same place."""
+    """Databases and questions made by chance, the same ones at the same index."""
 
     def make(self, place: TaskRef, database: str | None, difficulty: str | None) -> SqlTask:
         """Make a task; what is ``None`` is left to chance."""
@@ -72,7 +72,7 @@ class SqlTaskFile(TaskFile):
             self._find(database)
 
     def make(self, place: TaskRef, database: str | None, difficulty: str | None) -> SqlTask:
-        """Read a task, which says itself what it is about."""
+        """Read a task with its database."""
         task = self.row(place, database=database, difficulty=difficulty)
         file = self._find(task["database"])
         data = shared_workers().build(file.read_text(encoding="utf-8")) if file.suffix == ".sql" else file
@@ -94,7 +94,7 @@ def check_task(task: Task) -> None:
         task: The object.
 
     Raises:
-        ValueError: It is none; the message says what it lacks.
+        ValueError: It is none; the message names the fault.
     """
     for key in ("question", "reference", "database"):
         if not isinstance(task.get(key), str) or not task[key]:

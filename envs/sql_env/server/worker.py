@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import IO, Any
 
 LENGTHS = struct.Struct(">II")
-"""What precedes a message: the bytes of its JSON, and those of the database's image after it."""
+"""Prefix of a message: the bytes of its JSON, and those of the database's image after it."""
 
 MAX_TEXT = 100_000
 """Bytes of any text or blob that a query makes: with 1,000,000, one call of ``instr`` takes 10 s."""
@@ -103,14 +103,14 @@ class FailedError(Exception):
 
 
 class Guard:
-    """What the statements of one connection may do.
+    """Permissions of the statements of one connection.
 
     Args:
         actions: The kinds of things, by SQLite's codes.
         pragmas: The pragmas, by their names.
 
     Attributes:
-        refusal: What a statement wanted and may not; ``None`` for nothing so far.
+        refusal: The first refused action of a statement; ``None`` without one.
     """
 
     def __init__(self, actions: frozenset[int] = _READING, pragmas: frozenset[str] = _DESCRIBING) -> None:
@@ -121,7 +121,7 @@ class Guard:
 
     @property
     def used_up(self) -> bool:
-        """Whether its statements took more steps than they may."""
+        """Return whether its statements took more steps than they may."""
         return self._steps > MAX_STEPS
 
     def authorize(self, action: int, first: str | None, second: str | None, *_: str | None) -> int:
@@ -140,7 +140,7 @@ class Guard:
         return self.used_up
 
     def meaning(self, error: Exception) -> RefusedError | FailedError:
-        """Say what an error of SQLite means for whoever sent the statement."""
+        """Return the meaning of an error of SQLite for the author of the statement."""
         if self.refusal is not None:
             return RefusedError(f"{_EXPECTED}; got one that {self.refusal}.")
         if self.used_up:
@@ -160,11 +160,11 @@ class Guard:
 
 
 class Clock:
-    """Stands before one of SQLite's functions of time, which would tell the present: same query, same result.
+    """Replaces one of SQLite's functions of time, which would give the present: same query, same result.
 
     Args:
         function: Name of the function.
-        guard: Is told where the present was asked for.
+        guard: Notified where the present was requested.
     """
 
     def __init__(self, function: str, guard: Guard) -> None:

@@ -26,7 +26,7 @@ Value = str | int | float | None
 
 @dataclass(frozen=True)
 class Table:
-    """What a query gave.
+    """Result of a query.
 
     Attributes:
         columns: Names of the columns.
@@ -96,11 +96,11 @@ class Worker:
 
 
 class Workers:
-    """A few workers, started when they are needed; who asks waits until one of them is free.
+    """Some workers, started when they are needed; a request waits until one of them is free.
 
     Args:
-        count: How many.
-        max_seconds: How long a request may take.
+        count: Number of workers.
+        max_seconds: Seconds that a request may take.
     """
 
     def __init__(self, count: int, max_seconds: float = MAX_SECONDS) -> None:
@@ -144,7 +144,7 @@ class Workers:
         return image
 
     def close(self) -> None:
-        """End those that are free; who asks later gets new ones."""
+        """End the free workers; later requests get new ones."""
         for worker in [self._idle.get() for _ in range(self._idle.qsize())]:
             if worker is not None:
                 worker.end()

@@ -26,11 +26,11 @@ def in_words(game: Game, outcome: Outcome | None, hints: list[tuple[int, list[in
 
     Args:
         game: The position.
-        outcome: What came of the last move; ``None`` where there was none.
+        outcome: Outcome of the last move; ``None`` where there was none.
         hints: Cells, and the digits that may stand there.
 
     Returns:
-        The task or what came of the last move, the grid, hints, wrong moves, and how the game stands.
+        The task or the outcome of the last move, the grid, hints, wrong moves, and how the game stands.
     """
     parts = [_task(game) if outcome is None else outcome.message, _drawn(game, _plain_cell), _standing(game)]
     if hints:
@@ -46,7 +46,7 @@ def coloured(game: Game, outcome: Outcome | None = None) -> str:
 
     Args:
         game: The position.
-        outcome: What came of the last move; ``None`` where there was none.
+        outcome: Outcome of the last move; ``None`` where there was none.
 
     Returns:
         Text with colour codes.

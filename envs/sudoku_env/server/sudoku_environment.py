@@ -60,7 +60,7 @@ class SudokuEnvironment(Environment[SudokuAction, SudokuObservation, SudokuState
             The puzzle, with no reward.
 
         Raises:
-            InvalidRequestError: The difficulty has more clues than these. The running episode goes on.
+            InvalidRequestError: The difficulty has more clues than these. The running episode continues.
         """
         clues = CLUES[difficulty] if clues is None else clues
         if clues < CLUES[difficulty]:
@@ -82,7 +82,7 @@ class SudokuEnvironment(Environment[SudokuAction, SudokuObservation, SudokuState
             action: The cell and the digit.
 
         Returns:
-            The board, and what came of the move.
+            The board, and the outcome of the move.
 
         Raises:
             IllegalActionError: The cell is filled. The move is not counted.
@@ -118,7 +118,7 @@ class SudokuEnvironment(Environment[SudokuAction, SudokuObservation, SudokuState
         )
 
     def render(self) -> str:
-        """Return what came of the last move, and the board in the colours of a terminal."""
+        """Return the outcome of the last move, and the board in the colours of a terminal."""
         return "" if self._game is None else coloured(self._game, self._outcome)
 
     @staticmethod

@@ -1,6 +1,6 @@
 """Check what an agent has done. Nothing that it can change takes part: files are read from outside and compared here.
 
-What has to be run, a program or git, is run in a sandbox that nobody has used, on copies.
+Programs and git are run in an unused sandbox, on copies.
 """
 
 from typing import Any
@@ -25,7 +25,7 @@ class Checker:
 
     Args:
         sandbox: The agent's sandbox.
-        pool: Where others are taken from.
+        pool: Pool of other sandboxes.
     """
 
     def __init__(self, sandbox: Sandbox, pool: SandboxPool) -> None:
@@ -33,7 +33,7 @@ class Checker:
         self._pool = pool
 
     def passes(self, check: Check) -> bool:
-        """Say whether a check holds. What can't be read, for whatever reason, is not right."""
+        """Return whether a check holds. A file that can't be read, for whatever reason, is not right."""
         try:
             if isinstance(check, FileCheck):
                 return _is_same_text(self._text(check.path), check.text)

@@ -1,4 +1,4 @@
-"""Pack what a sandbox has become, so that another one can go on from there."""
+"""State of a sandbox, packed so that another one can continue from it."""
 
 from base64 import b64decode, b64encode
 
@@ -34,10 +34,10 @@ def pack(sandbox: Sandbox) -> dict[str, str]:
 
 
 def unpack(sandbox: Sandbox, packed: dict[str, str]) -> None:
-    """Make a new sandbox what another one has become. What was the agent's own is read by nothing but its new sandbox.
+    """Give a new sandbox the state of another one. The agent's files are read by nothing but its new sandbox.
 
     Args:
-        sandbox: A sandbox that nobody has used.
+        sandbox: An unused sandbox.
         packed: What ``pack`` has returned.
 
     Raises:

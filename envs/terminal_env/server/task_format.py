@@ -1,4 +1,4 @@
-"""What a task is made of: a prompt, files, and checks. Tasks made by chance and those of a file have the same form."""
+"""Parts of a task: a prompt, files, and checks. Tasks made by chance and those of a file have the same form."""
 
 from typing import Annotated, Any, Literal
 
@@ -10,10 +10,10 @@ class _Part(BaseModel):
 
 
 class _Check(_Part):
-    """What all checks have.
+    """Parts of all checks.
 
     Attributes:
-        name: What an agent is told of it at the end.
+        name: Name that an agent sees at the end.
         required: Whether it gives nothing by itself, but all is lost where it fails: for what must stay as it is.
     """
 
@@ -22,7 +22,7 @@ class _Check(_Part):
 
     @property
     def holds_for_nothing(self) -> bool:
-        """Whether deleting everything satisfies the check."""
+        """Return whether deleting everything satisfies the check."""
         return False
 
 
@@ -40,13 +40,13 @@ class FileCheck(_Check):
 
 
 class JsonCheck(_Check):
-    """A JSON file has this value at this place.
+    """A JSON file has this value at a path.
 
     Attributes:
         path: From the work folder on.
-        keys: The way to the place: keys of objects, indices of lists; empty for the whole.
-        value: What has to be there.
-        missing: Whether the place must not be there at all.
+        keys: The path to the value: keys of objects, indices of lists; empty for the whole.
+        value: The value.
+        missing: Whether there must be no such path at all.
     """
 
     type: Literal["json"] = "json"
@@ -72,7 +72,7 @@ class FolderCheck(_Check):
 
     @property
     def holds_for_nothing(self) -> bool:
-        """Whether deleting everything satisfies the check."""
+        """Return whether deleting everything satisfies the check."""
         return not self.files
 
 

@@ -1,4 +1,4 @@
-"""Where tasks come from: made by chance, or read from a file of one's own."""
+"""Sources of tasks: made by chance, or read from a file."""
 
 from functools import cache
 from pathlib import Path
@@ -18,7 +18,7 @@ _MOST_FILE_BYTES = 2**20
 
 
 class GeneratedTerminalTasks(GeneratedTasks):
-    """Tasks made by chance, the same ones at the same place."""
+    """Tasks made by chance, the same task at the same index."""
 
     def make(self, place: TaskRef, family: str | None, difficulty: str | None) -> TerminalTask:
         """Make a task; what is ``None`` is left to chance."""
@@ -46,7 +46,7 @@ class TerminalTaskFile(TaskFile):
                 self._files(task)
 
     def make(self, place: TaskRef, family: str | None, difficulty: str | None) -> TerminalTask:
-        """Read a task, which says itself what it is."""
+        """Read a task."""
         task = self.row(place, family=family, difficulty=difficulty)
         return TerminalTask.model_validate(_without_folder(task) | {"files": self._files(task)})
 
@@ -70,7 +70,7 @@ def check_task(task: Task) -> None:
         task: The object.
 
     Raises:
-        ValueError: It is none; the message says what it lacks.
+        ValueError: It is none; the message names the fault.
     """
     if not isinstance(task.get("folder"), str | None):
         raise ValueError("'folder' is the name of a folder beside the file")

@@ -99,7 +99,7 @@ class TerminalEnvironment(TaskListing, Environment[TerminalAction, TerminalObser
             The task.
 
         Raises:
-            TaskNotFoundError: There is no such task. The running episode goes on.
+            TaskNotFoundError: There is no such task. The running episode continues.
             InvalidRequestError: The tasks come from a file, which has no families and difficulties.
             ConfigurationError: The task's files can't be made as it says.
         """
@@ -148,7 +148,7 @@ class TerminalEnvironment(TaskListing, Environment[TerminalAction, TerminalObser
 
     @property
     def state(self) -> TerminalState:
-        """Which task is played, and where it stands."""
+        """Task that is played, and state of the sandbox."""
         return self._state
 
     def render(self) -> str:
@@ -175,7 +175,7 @@ class TerminalEnvironment(TaskListing, Environment[TerminalAction, TerminalObser
         }
 
     def restore(self, snapshot: dict[str, Any]) -> None:
-        """Go on from a snapshot, in another sandbox.
+        """Continue from a snapshot, in another sandbox.
 
         Raises:
             SandboxError: That does not succeed.
@@ -197,7 +197,7 @@ class TerminalEnvironment(TaskListing, Environment[TerminalAction, TerminalObser
 
     @property
     def task_counts(self) -> dict[str, int]:
-        """How many tasks each split has."""
+        """Number of tasks of each split."""
         return dict(self._tasks.task_counts)
 
     def _act(self, sandbox: Sandbox, task: TerminalTask, action: TerminalAction) -> dict[str, Any]:

@@ -21,7 +21,7 @@ td.absent { background: #5b5f66 }
 
 
 def as_html(observation: Mapping[str, Any]) -> str | None:
-    """Draw what a game says for a page, with its board as a board.
+    """Draw a game's text for a page, with its board as a board.
 
     Args:
         observation: A ``TextArenaObservation`` as JSON.

@@ -46,12 +46,12 @@ class Episode:
 
     @property
     def truncated(self) -> bool:
-        """Whether the episode was cut off by ``max_turns``, before the game's own end."""
+        """Return whether the episode was cut off by ``max_turns``, before the game's end."""
         return not self.game.over and self.max_turns is not None and self.messages >= self.max_turns
 
     @property
     def over(self) -> bool:
-        """Whether no player can move any more."""
+        """Return whether no player can move any more."""
         return self.game.over or self.truncated
 
     @property

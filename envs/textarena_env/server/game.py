@@ -64,13 +64,13 @@ class Game:
 
     @property
     def num_players(self) -> int:
-        """How many play."""
+        """Number of players."""
         players: int = self._game.state.num_players
         return players
 
     @property
     def player(self) -> int:
-        """Who is to move."""
+        """Player that is to move."""
         player: int = self._game.state.current_player_id
         return player
 
@@ -88,7 +88,7 @@ class Game:
 
     @property
     def over(self) -> bool:
-        """Whether the game has ended."""
+        """Return whether the game has ended."""
         return bool(self._game.state.done)
 
     @property
@@ -97,7 +97,7 @@ class Game:
         return {int(player): _number(reward) for player, reward in (self._game.state.rewards or {}).items()}
 
     def reason(self, player: int) -> str:
-        """Why the game ended, in the words for a player; only once it has."""
+        """Reason of the game's end, in the words for a player; only once it has ended."""
         info: Mapping[int, Mapping[str, Any]] = self._game.state.game_info
         return str(info.get(player, {}).get("reason", ""))
 

@@ -32,7 +32,7 @@ class Opponent(Protocol):
 class RandomOpponent:
     """Opponent that makes any legal move, each with equal chance.
 
-    A few games have positions without a legal move, of which their rules say nothing. There the opponent sends an
+    A few games have positions without a legal move, which their rules do not treat. There the opponent sends an
     illegal move, and loses.
 
     Args:

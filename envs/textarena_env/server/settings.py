@@ -1,4 +1,4 @@
-"""What a server plays where a reset says nothing else."""
+"""Settings of a server, for resets that name no game."""
 
 import json
 from collections.abc import Mapping

@@ -66,7 +66,8 @@ class TextArenaEnvironment(Environment[TextArenaAction, TextArenaObservation, Te
             The rules and the first position, with no reward.
 
         Raises:
-            InvalidRequestError: A parameter is not allowed, or does not go with the game. The running episode goes on.
+            InvalidRequestError: A parameter is not allowed, or does not go with the game. The running episode
+                continues.
         """
         settings = self._settings
         env_id = settings.env_id if env_id is None else env_id

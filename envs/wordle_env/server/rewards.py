@@ -26,7 +26,7 @@ class Solved(Rubric):
     """1.0 for the guess that finds the word, 0.0 for any other."""
 
     def forward(self, action: WordleAction, observation: WordleObservation) -> float:
-        """Look whether every letter is in its place."""
+        """Return whether every letter is right."""
         return float(observation.feedback.count(IN_PLACE) == observation.word_length)
 
 

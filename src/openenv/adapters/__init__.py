@@ -1,6 +1,6 @@
 """Environments of other libraries, in and out: a folder for each, which alone imports what it needs.
 
-``ADAPTERS`` says how to find what ``PREFIX:ID`` names, as in ``gymnasium:CartPole-v1``. Nothing of a library is
+``ADAPTERS`` has the factory of each prefix of ``PREFIX:ID``, as in ``gymnasium:CartPole-v1``. Nothing of a library is
 imported before an environment of it is requested.
 """
 

@@ -1,7 +1,7 @@
-"""Classes that are made from an id: errors of making them, and names by which other processes can import them.
+"""Classes that are made from an id: errors while they are made, and names by which other processes import them.
 
-A class is pickled as its module and its name. A module that makes classes has an attribute for each, whose name says
-what to make (PEP 562)::
+A class is pickled as its module and its name. A module that makes classes has an attribute for each, by whose name it
+is made (PEP 562)::
 
     def __getattr__(name: str) -> type:
         return class_by_name(__name__, name, classes)
@@ -35,19 +35,14 @@ def name_classes(classes: Any, module: str, env_id: str) -> None:
         >>> Made
         <class 'openenv.adapters.example.action(Game-v1%2E5)'>
     """
-    for role, made in vars(classes).items():
-        made.__module__ = module
-        # A dot would part the name of a class from that of one inside it.
-        made.__qualname__ = f"{role}({quote(env_id, safe='').replace('.', '%2E')})"
+    for role, cls in vars(classes).items():
+        cls.__module__ = module
+        # A dot would separate the name of a class from that of a class inside it.
+        cls.__qualname__ = f"{role}({quote(env_id, safe='').replace('.', '%2E')})"
 
 
 def class_by_name(module: str, name: str, make: Callable[[str], Any]) -> type:
     """Return the class that has a name of ``name_classes``.
-
-    Args:
-        module: The module's ``__name__``.
-        name: The requested name.
-        make: Makes the classes of an id.
 
     Raises:
         AttributeError: The name is not of this form.
@@ -55,5 +50,5 @@ def class_by_name(module: str, name: str, make: Callable[[str], Any]) -> type:
     found = _NAME.fullmatch(name)
     if found is None:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
-    made: type = vars(make(unquote(found[2])))[found[1]]
-    return made
+    cls: type = vars(make(unquote(found[2])))[found[1]]
+    return cls

@@ -7,7 +7,7 @@ _NO_TEXT = ("#", "|", "`", "<", "!", ":")
 
 
 def section(doc: str, heading: str) -> str:
-    r"""Return what stands under a heading; empty where there is no such heading.
+    r"""Return the text under a heading; empty where there is no such heading.
 
     Example:
         >>> section("A game.\n\n## Action Space\n- 0: left\n- 1: right\n\n## Rewards\n1", "Action Space")

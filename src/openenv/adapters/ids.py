@@ -14,7 +14,7 @@ _CLOSE_ENOUGH = 0.5
 
 
 class NamedParameters(NamedTuple):
-    """An id with what is to be passed to what it names.
+    """An id, and parameters of what it names.
 
     Attributes:
         name: The id itself.
@@ -26,10 +26,7 @@ class NamedParameters(NamedTuple):
 
 
 def read_id(env_id: str) -> NamedParameters:
-    """Part an id from the parameters behind it, which are written as in a URL's query.
-
-    Args:
-        env_id: The id. A parameter's value is JSON, or else text.
+    """Separate an id from the parameters behind it, as in a URL's query; their values are JSON, or else text.
 
     Raises:
         ConfigurationError: A parameter has no value.
@@ -47,7 +44,7 @@ def read_id(env_id: str) -> NamedParameters:
 
 
 def short_name(env_id: str) -> str:
-    """Return the name in an id, without what finds it: no module, no scheme of an address, no parameters.
+    """Return the name in an id, without its location: no module, no scheme of an address, no parameters.
 
     Example:
         >>> [short_name(each) for each in ("my_pkg.games:Maze-v1?size=9", "http://localhost:8080?split=test")]
@@ -60,9 +57,6 @@ def short_name(env_id: str) -> str:
 
 def import_registering(env_id: str) -> str:
     """Import the module before the colon of ``MODULE:ID``, where there is one, which registers what the id names.
-
-    Args:
-        env_id: The id, without parameters.
 
     Raises:
         EnvironmentNotFoundError: There is no such module.
@@ -82,7 +76,7 @@ def import_registering(env_id: str) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a sentence, with a space before it, that lists what is close to a name; nothing where nothing is."""
+    """Return a sentence, with a space before it, of the names that are close to one; empty where none is."""
     by_lower = {each.lower(): each for each in known}
     close = difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=_CLOSE_ENOUGH)
     return f" Did you mean {' or '.join(by_lower[each] for each in close)}?" if close else ""

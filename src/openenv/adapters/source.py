@@ -1,14 +1,13 @@
-"""Load an object of a project that is not OpenEnv's, from its folder or from where it is installed."""
+"""Objects of a project that is not OpenEnv's, loaded from its folder or from its installation."""
 
 import hashlib
 import sys
 from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from openenv.auto.importing import import_from_folder
+from openenv.auto.importing import import_from_folder, load_file
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.import_guard import importing
 
@@ -44,28 +43,19 @@ def load_object(reference: str, root: Path) -> Any:
 
 
 def _load_file(file: Path) -> ModuleType:
-    """Load a file under a name of its own: a project's ``server.py`` is not an environment's package ``server``."""
+    """Load a file under a distinct name: a project's ``server.py`` is not an environment's package ``server``."""
     name = f"openenv_source_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}"
     if name in sys.modules:
         return sys.modules[name]
     if str(file.parent) not in sys.path:
         sys.path.append(str(file.parent))
-    spec = spec_from_file_location(name, file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules[name] = module_from_spec(spec)
     try:
-        spec.loader.exec_module(module)
+        return load_file(name, file)
     except ModuleNotFoundError as error:
-        del sys.modules[name]
         raise ConfigurationError(
             f"{file} imports {error.name!r}, which is not installed; install what the project needs, or have "
-            "`openenv serve FOLDER --venv` do so in a virtual environment of its own."
+            "`openenv serve FOLDER --venv` do so in a separate virtual environment."
         ) from error
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
 
 
 def _import_installed(module: str, root: Path) -> ModuleType:

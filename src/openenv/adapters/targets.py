@@ -1,4 +1,4 @@
-"""From ``PREFIX:ID`` to the environment of another library, ready to be served."""
+"""Environment of another library by ``PREFIX:ID``, ready to be served."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AdaptedEnvironment:
-    """An environment of another library.
+    """Environment of another library.
 
     Attributes:
         name: Its prefix and its short name, such as ``gymnasium:CartPole-v1``. Clients see it, so it holds no
@@ -45,11 +45,7 @@ class AdaptedEnvironment:
         return environment_types(self.environment_class)
 
     def app(self, traces: str | Path | None = None) -> "FastAPI":
-        """Build the application that serves it.
-
-        Args:
-            traces: Where its episodes are kept; by default what ``OPENENV_TRACES`` says.
-        """
+        """Build the application that serves it; ``traces`` are by default those of ``OPENENV_TRACES``."""
         return app_for(self.source, self.name, traces=traces)
 
 
@@ -58,10 +54,10 @@ def find_target(target: str | Target, app: str | None = None) -> EnvironmentPack
 
     Args:
         target: Its name, its folder, its file, a Space, or ``PREFIX:ID``.
-        app: The application to serve, as ``module:attribute`` from the folder; by default what the manifest says.
+        app: The application to serve, as ``module:attribute`` from the folder; by default that of the manifest.
 
     Raises:
-        EnvironmentNotFoundError: There is none of that name.
+        EnvironmentNotFoundError: There is no environment of that name.
         ConfigurationError: It is not as it must be, or what it needs is not installed.
     """
     found = Target.of(target)

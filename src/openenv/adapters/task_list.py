@@ -40,7 +40,7 @@ class TaskListEnvironment(Environment[CallToolAction, ObsT, State], Generic[ObsT
         index: int | None = None,
         task_spec: dict[str, Any] | None = None,
     ) -> ObsT:
-        """Begin an episode with a task, in place of the one that is under way.
+        """Begin an episode with a task; an episode that is under way ends.
 
         Args:
             seed: Chooses the task where no index does: the same seed, the same task, and neighbouring seeds
@@ -49,9 +49,6 @@ class TaskListEnvironment(Environment[CallToolAction, ObsT, State], Generic[ObsT
             split: The split that the task is listed in; by default the first one.
             index: Where it is listed there.
             task_spec: The task itself, which need not be listed.
-
-        Returns:
-            The prompt.
 
         Raises:
             TaskNotFoundError: There is no such task.
@@ -63,9 +60,6 @@ class TaskListEnvironment(Environment[CallToolAction, ObsT, State], Generic[ObsT
 
     async def step(self, action: CallToolAction | ListToolsAction) -> ObsT | ListToolsObservation:
         """List the tools, or call one.
-
-        Args:
-            action: The list's or the call's action.
 
         Returns:
             The tools, or what the tool gave with its reward; ``done`` once the episode has ended.

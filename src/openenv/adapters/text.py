@@ -8,9 +8,9 @@ of an action are its required fields, or all fields where none is required; ``me
 - one ``str`` field: the whole text; one number: the number;
 - anything else, and one of several kinds of actions: a JSON object.
 
-A text that is no legal action gives a `Reading` with a ``problem``. Its ``action`` is then the fallback: the one asked
-for; else the action that the class makes without arguments; else the one in the middle where there is a finite number,
-which on a scale such as left, stay, right is the one that does least; else ``None``, and nothing should be sent to the
+A text that is no legal action gives a `Reading` with a ``problem``. Its ``action`` is then the fallback: the given one;
+else the action that the class makes without arguments; else the one in the middle where there is a finite number, which
+on a scale such as left, stay, right is the one that does least; else ``None``, and nothing should be sent to the
 environment.
 """
 
@@ -36,26 +36,13 @@ _NOT_SHOWN = frozenset({"done", "reward", "metadata"})
 
 
 def observation_fields(observation: BaseModel | Mapping[str, Any]) -> dict[str, Any]:
-    """Return what an agent sees of an observation.
-
-    Args:
-        observation: An observation, or its fields as a mapping.
-
-    Returns:
-        Each field but ``done``, ``reward`` and ``metadata``, as JSON values.
-    """
+    """Return the fields of an observation that an agent sees, as JSON values."""
     fields = observation.model_dump(mode="json") if isinstance(observation, BaseModel) else observation
     return {name: value for name, value in fields.items() if name not in _NOT_SHOWN}
 
 
 def observation_text(observation: BaseModel | Mapping[str, Any]) -> str:
-    r"""Write an observation for a language model.
-
-    Args:
-        observation: An observation, or its fields as a mapping.
-
-    Returns:
-        Its ``text`` field if that is a string, else a line for each field.
+    r"""Return an observation's ``text`` field if that is a string, else a line for each field.
 
     Example:
         >>> observation_text({"ball": 3, "legal": ["left", "right"], "done": False})
@@ -71,9 +58,6 @@ def observation_text(observation: BaseModel | Mapping[str, Any]) -> str:
 
 def hidden_text_warning(observation: BaseModel | Mapping[str, Any]) -> str | None:
     """Return a warning that an observation's text is only in its metadata, which no model is shown.
-
-    Args:
-        observation: The first observation of an episode, or its fields.
 
     Returns:
         What to do about it; ``None`` where a field has text, or no entry of ``metadata`` has a sentence.
@@ -117,7 +101,7 @@ class Reading:
 
     Attributes:
         action: The action to send, or ``None`` for none.
-        problem: Why the text is no legal action; ``None`` if it is one.
+        problem: Reason why the text is no legal action; ``None`` if it is one.
     """
 
     action: BaseModel | dict[str, Any] | None
@@ -178,9 +162,6 @@ class ActionText:
 
         Args:
             text: What the model wrote; white space around it does not count.
-
-        Returns:
-            The action, or the fallback with the problem.
         """
         try:
             return Reading(self._make(self._payload(text.strip())))
@@ -188,11 +169,7 @@ class ActionText:
             return Reading(self._fallback_action, str(error))
 
     def write(self, action: BaseModel | Mapping[str, Any]) -> str:
-        """Write an action so that `read` gives it back.
-
-        Args:
-            action: An action, or its fields.
-        """
+        """Write an action so that `read` gives it back."""
         fields = action.model_dump(mode="json") if isinstance(action, BaseModel) else action
         return _payload_text({name: fields[name] for name in self.fields if name in fields}, self.fields)
 
@@ -210,7 +187,7 @@ class ActionText:
             return None
 
     def instructions(self) -> str:
-        """Return a sentence that says how an action is written."""
+        """Return a sentence on the form of an action."""
         if len(self.kinds) > 1:
             kinds = "; or ".join(_keys_text(kind) for kind in self.kinds)
             return f"Answer with a JSON object and nothing else. Its keys: {kinds}."
@@ -293,7 +270,7 @@ def _agent_fields(schema: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def _kind_fields(schema: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return what is filled in of one kind of several: with the fields that agents choose, what tells it apart."""
+    """Return the fields to fill in of one kind of several, among them those that identify the kind."""
     chosen = _agent_fields(schema)
     named = {name: resolved(field, schema) for name, field in schema.get("properties", {}).items()}
     return {name: field for name, field in named.items() if name in chosen or name in constants(schema)}
@@ -328,7 +305,7 @@ def _json_object(text: str) -> dict[str, Any]:
 
 def _json_value(text: str, field: Mapping[str, Any]) -> Any:
     try:
-        # A word-level tokenizer sets the digits of a number apart.
+        # A word-level tokenizer separates the digits of a number.
         joined = "".join(text.split()) if field.get("type") in ("integer", "number") else text
         return from_json(joined, allow_inf_nan=False)
     except ValueError as error:
@@ -345,10 +322,10 @@ def _may_be_text(field: Mapping[str, Any]) -> bool:
 
 
 def _checked_by_schema(payload: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Check names and finite values; what a schema says beyond that is for the server to check."""
+    """Check names and finite values; the server checks the rest of the schema."""
     problems = []
-    told_apart_by = schema.get("discriminator", {}).get("propertyName")
-    named = [] if told_apart_by is None else [told_apart_by]
+    identifying_fields = schema.get("discriminator", {}).get("propertyName")
+    named = [] if identifying_fields is None else [identifying_fields]
     for _, member in members(schema):
         try:
             return _checked_by_member(payload, {**member, "required": [*named, *member.get("required", ())]})

@@ -30,7 +30,7 @@ class Part:
 
     Attributes:
         name: Its name.
-        description: What it is.
+        description: Description of it.
         fields: Its fields, without those that every such part has.
     """
 
@@ -44,20 +44,20 @@ class About:
     """Description of an environment.
 
     Attributes:
-        name: The name that it goes by.
+        name: Its name.
         description: One sentence.
         summary: A paragraph; empty where there is none.
         version: Its version; empty where it has none.
         module: Import path of its package; empty where it has none.
-        folder: Where it lies; empty where it has no folder.
+        folder: Its folder; empty where it has no folder.
         actions: The kinds of actions.
         tools: The tools.
-        observation: What comes back.
-        state: What can be asked for at any time.
-        reset: The parameters of a reset; ``None`` where they can't be known, as of a server elsewhere.
-        reward: What is rewarded; empty where nothing says so.
-        end: When an episode is over; empty likewise.
-        player: Of its scripted player; empty where it has none.
+        observation: Observation of an action.
+        state: State, which clients can request at any time.
+        reset: The parameters of a reset; ``None`` where they are unknown, as of a server elsewhere.
+        reward: Rewarded behaviour; empty where it is not documented.
+        end: End of an episode; empty likewise.
+        player: Description of its scripted player; empty where it has none.
         example: A program to copy; empty where there is none.
     """
 
@@ -135,14 +135,8 @@ def about_class(
 ) -> About:
     """Describe an environment's class.
 
-    Args:
-        name: The name that it goes by.
-        environment: The class.
-        readme: What its README says.
-        types: The classes that it speaks in, where it does not say so itself.
-
     Raises:
-        ConfigurationError: It does not say what its actions and observations are.
+        ConfigurationError: It does not declare the types of its actions and observations.
     """
     readme = readme or Readme()
     types = types or environment_types(environment)
@@ -164,13 +158,7 @@ def about_class(
 
 
 def about_schemas(name: str, schemas: Mapping[str, Mapping[str, Any]], tools: list[Tool]) -> About:
-    """Describe an environment by the schemas and tools that its server publishes.
-
-    Args:
-        name: The name that it goes by.
-        schemas: JSON Schemas of ``action``, ``observation`` and ``state``.
-        tools: Its tools.
-    """
+    """Describe an environment by the schemas and tools that its server publishes."""
     return About(
         name,
         actions=_actions(schemas["action"]),
@@ -184,7 +172,7 @@ def reset_fields(environment: type) -> list[FieldAbout]:
     """List the parameters of an environment's ``reset``.
 
     Raises:
-        ConfigurationError: One of them can't be passed by its name.
+        ConfigurationError: A parameter can't be passed by its name.
     """
     reset: Any = environment.reset  # type: ignore[attr-defined]  # every environment has one
     signature = ToolSignature(reset, "reset", is_method=True)
@@ -198,7 +186,7 @@ def reset_fields(environment: type) -> list[FieldAbout]:
 
 
 def _types_of(package: EnvironmentPackage, environment: type) -> EnvironmentTypes:
-    """The classes that an environment speaks in; public ones leave it to their application to say so."""
+    """Return the types of an environment; public ones leave these to their application."""
     try:
         return environment_types(environment)
     except ConfigurationError:
@@ -210,7 +198,7 @@ def _json_default(default: Any) -> Any:
 
 
 def _actions(schema: Mapping[str, Any]) -> list[Part]:
-    """The kinds of actions: several in a union; none where it only calls tools."""
+    """Return the kinds of actions: several in a union; none where it only calls tools."""
     return [] if calls_tool(schema) else [_part(name, kind, _BESIDE) for name, kind in members(schema)]
 
 

@@ -30,7 +30,7 @@ PROBE_S = 2.0
 """Seconds within which a server at a given address must answer."""
 
 SPACE_PROBE_S = 5.0
-"""The same for a running Space."""
+"""Seconds within which a running Space must answer."""
 
 # Targets whose client deals in dicts.
 _WITHOUT_PACKAGE = frozenset({TargetKind.ADAPTED, TargetKind.IMAGE})
@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 
 class AutoEnv:
-    """Makes clients by an environment's name. It has class methods only; there is nothing to instantiate.
+    """Makes clients by an environment's name. It has class methods only, and no instances.
 
     Example::
 
@@ -67,17 +67,17 @@ class AutoEnv:
         """Make a client for an environment; without an address, start a server for it first. This blocks.
 
         Args:
-            name: What ``openenv.make`` takes, as the name of an installed environment (``wordle``, ``wordle-env`` and
+            name: A target of ``openenv.make``, as the name of an installed environment (``wordle``, ``wordle-env`` and
                 ``wordle_env`` are the same). A Space on the Hub (``OWNER/wordle-env``) is connected to where it runs.
-            base_url: Address of a running server. Where nobody answers at one of this machine's, a server is started
-                there.
+            base_url: Address of a running server. Where no server answers at an address of this machine, one is
+                started there.
             docker_image: Image that is started in a container, instead of a local process.
             container_provider: Starts that container, by default with this machine's Docker. Without ``docker_image``,
                 the image is the Space's, or else ``NAME-env:latest``.
             wait_timeout: Seconds that a server may take to start.
             env_vars: Environment variables to set for the server that is started.
             trust_remote_code: Whether the package of a Space may be installed from there, if it is not yet. Otherwise
-                ``OPENENV_TRUST_REMOTE_CODE=1`` allows it, or who sits at the terminal is asked.
+                ``OPENENV_TRUST_REMOTE_CODE=1`` allows it, or the user at the terminal.
             skip_install: Whether to do without the environment's package: actions and observations are dicts then.
             **client_kwargs: Passed to the client, such as ``message_timeout_s``.
 
@@ -122,16 +122,16 @@ class AutoEnv:
         Raises:
             EnvironmentNotFoundError: No such environment is installed.
         """
-        return _find(name).client_class()
+        return _find(Target.of(name)).client_class()
 
     @classmethod
     def get_env_info(cls, name: str) -> dict[str, Any]:
-        """Say where an environment is and what its classes are called.
+        """Return an environment's location and the names of its classes.
 
         Raises:
             EnvironmentNotFoundError: No such environment is installed.
         """
-        package = _find(name)
+        package = _find(Target.of(name))
         return {
             "env_key": environment_key(package.name),
             "name": package.manifest.name,
@@ -155,7 +155,7 @@ class AutoEnv:
 
 
 class AutoAction:
-    """Finds action classes by an environment's name. It has class methods only; there is nothing to instantiate.
+    """Finds action classes by an environment's name. It has class methods only, and no instances.
 
     Example::
 
@@ -173,7 +173,7 @@ class AutoAction:
 
         Args:
             name: The environment's name, in any of its forms, its folder, or a Space, whose package is installed if
-                ``OPENENV_TRUST_REMOTE_CODE`` or who sits at the terminal allows it.
+                ``OPENENV_TRUST_REMOTE_CODE`` or the user at the terminal allows it.
             skip_install: Whether to do without the environment's package: a dict is the action then.
 
         Raises:
@@ -181,26 +181,26 @@ class AutoAction:
             EnvironmentNotFoundError: No such environment is installed.
             ProviderError: A Space's package can't be installed.
         """
-        return GenericAction if skip_install else _find_or_install(name).action_class()
+        return GenericAction if skip_install else _find_or_install(Target.of(name)).action_class()
 
     @classmethod
     def from_hub(cls, env_name: str, skip_install: bool = False) -> type[BaseModel] | type[GenericAction]:
         """Return an environment's class of actions: ``from_env`` under its other name.
 
         Args:
-            env_name: As ``name`` of ``from_env``.
-            skip_install: As there.
+            env_name: The environment's name, in any of its forms, its folder, or a Space.
+            skip_install: Whether to do without the environment's package: a dict is the action then.
         """
         return cls.from_env(env_name, skip_install)
 
     @classmethod
     def get_action_info(cls, name: str) -> dict[str, Any]:
-        """Say what an environment's action is called, where it is, and which fields it has, as JSON Schema.
+        """Return the name and the location of an environment's action, and its fields, as JSON Schema.
 
         Raises:
             EnvironmentNotFoundError: No such environment is installed.
         """
-        package = _find(name)
+        package = _find(Target.of(name))
         action = package.action_class()
         return {
             "env_key": environment_key(package.name),
@@ -218,7 +218,7 @@ class AutoAction:
 
 
 def _running(base_url: str | None, target: Target | None, skip_install: bool) -> str | None:
-    """Return the address of the server that was asked for, if it runs; only one of this machine can be started."""
+    """Return the address of a server, if it runs; at an address of this machine it can be started."""
     if base_url is None:
         is_space = target is not None and target.kind is TargetKind.SPACE
         return running_space(target.repo.id) if target is not None and is_space else None
@@ -227,18 +227,15 @@ def _running(base_url: str | None, target: Target | None, skip_install: bool) ->
     except ConnectionFailedError as error:
         if skip_install:
             raise
-        raise ConfigurationError(f"{error} Start it, or leave base_url out to have one started here.") from error
+        raise ConfigurationError(f"{error} Start it, or leave base_url out to have a server started here.") from error
 
 
 def answers_at(base_url: str) -> bool:
-    """Ask whether a server answers at an address.
-
-    Returns:
-        Whether it does; ``False`` only for an address of this machine, where one can be started.
+    """Return whether a server answers at an address; ``False`` only for this machine, which can start one.
 
     Raises:
         ConfigurationError: It is no HTTP address.
-        ConnectionFailedError: Nobody answers at the address of another machine.
+        ConnectionFailedError: No server answers at the address of another machine.
     """
     try:
         wait_until_healthy(base_url, PROBE_S, _nothing_to_check)
@@ -259,7 +256,7 @@ def running_space(repo_id: str) -> str | None:
 
 
 def _nothing_to_check() -> None:
-    """Nobody here knows whether a server elsewhere has ended."""
+    """Do nothing: no process here knows whether a server elsewhere has ended."""
 
 
 def _nothing_to_run(target: Target, base_url: str | None) -> ConfigurationError | ConnectionFailedError:
@@ -291,9 +288,8 @@ def _client_class(target: Target, skip_install: bool, trust_remote_code: bool) -
     return _find_or_install(target, trusted=trust_remote_code).client_class()
 
 
-def _find_or_install(name: str | Target, *, trusted: bool = False) -> EnvironmentPackage:
-    """Find an environment's package; one of a Space may be installed from there."""
-    target = Target.of(name)
+def _find_or_install(target: Target, *, trusted: bool = False) -> EnvironmentPackage:
+    """Find an environment's package; that of a Space may be installed from there."""
     try:
         return _find(target)
     except EnvironmentNotFoundError:
@@ -303,8 +299,8 @@ def _find_or_install(name: str | Target, *, trusted: bool = False) -> Environmen
     return _find(target)
 
 
-def _find(name: str | Target) -> EnvironmentPackage:
-    return find_environment(_named(Target.of(name)))
+def _find(target: Target) -> EnvironmentPackage:
+    return find_environment(_named(target))
 
 
 def _named(target: Target) -> Target:
@@ -313,7 +309,7 @@ def _named(target: Target) -> Target:
 
 
 def _distribution(package: EnvironmentPackage) -> str:
-    """The distribution that brings a package; its module where it was not installed."""
+    """Return the distribution of a package; its module where it was not installed."""
     top = package.module.partition(".")[0]
     return next(iter(packages_distributions().get(top, ())), top)
 

@@ -20,12 +20,12 @@ CATALOG_FILE = "catalog.json"
 
 @dataclass(frozen=True, order=True)
 class CatalogEntry:
-    """One environment of the catalog.
+    """Environment of the catalog.
 
     Attributes:
         name: The environment's name.
         description: One sentence for people.
-        distribution: The package that brings it.
+        distribution: The package that has it.
     """
 
     name: str
@@ -34,7 +34,7 @@ class CatalogEntry:
 
     @property
     def install_command(self) -> str:
-        """The command that installs it from a checkout of this project; no index has it."""
+        """Command that installs it from a checkout of this project; no index has it."""
         folder = self.distribution.removeprefix("openenv-").replace("-", "_")
         return f"pip install ./envs/{folder}"
 
@@ -47,19 +47,13 @@ def published() -> tuple[CatalogEntry, ...]:
 
 
 def catalog_entry(name: str) -> CatalogEntry | None:
-    """Return what the catalog has by a name, in any of its forms, or ``None``."""
+    """Return the entry of a name, in any of its forms, or ``None``."""
     key = environment_key(name)
     return next((entry for entry in published() if environment_key(entry.name) == key), None)
 
 
 def read_entries(folder: Path) -> list[CatalogEntry]:
     """Describe the environments in the folders of a folder, each a distribution of one or several environments.
-
-    Args:
-        folder: The folder, as ``envs`` in the repository.
-
-    Returns:
-        The entries, by name.
 
     Raises:
         ConfigurationError: A manifest is not as it must be.

@@ -1,11 +1,12 @@
-"""Find the classes of an environment's package: where its manifest says, else by looking at its modules.
+"""Classes of an environment's package: those that its manifest names, else those in its modules.
 
-Looking is for public packages: their manifests name no modules, and their classes' names often don't follow from the
+A search is for public packages: their manifests name no modules, and their classes' names often don't follow from the
 package's (``OpenSpielEnv`` in ``openspiel_env``).
 """
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol
@@ -35,17 +36,7 @@ class Package(Protocol):
 def find_class(
     package: Package, base: type, key: str, modules: tuple[str, ...], second_choice: tuple[type, ...] = ()
 ) -> type[Any] | None:
-    """Return the class that a manifest's key names, else the only one of its kind.
-
-    Args:
-        package: The environment's package.
-        base: What the class must extend.
-        key: The manifest's key for it.
-        modules: Where to look, in this order, if the key is absent or names no module; ``""`` is the package itself.
-        second_choice: Bases of classes that count only where there is no other.
-
-    Returns:
-        The class, or ``None`` if the key is absent and no module has one.
+    """Return the class that a manifest's key names, else the only class of its kind in some modules, or ``None``.
 
     Raises:
         ConfigurationError: The key names something else, or a module has several such classes.
@@ -62,16 +53,7 @@ def find_class(
 
 
 def load_attribute(package: Package, key: str, reference: str) -> Any:
-    """Import what a manifest's key names.
-
-    Args:
-        package: The environment's package.
-        key: The manifest's key, for the message.
-        reference: Its value, as ``module:attribute``.
-
-    Raises:
-        ConfigurationError: The package has no such module, or the module no such attribute.
-    """
+    """Import the attribute that a manifest's key names, as ``module:attribute``."""
     module_name, _, attribute = reference.partition(":")
     if not _existing(package, (module_name,)):
         raise _manifest_error(package, key, f"names the module {module_name}, which is not there")
@@ -87,14 +69,14 @@ def _named(package: Package, key: str, name: str, modules: tuple[str, ...]) -> A
         if hasattr(module, name):
             return getattr(module, name)
     searched = ", ".join(filter(None, modules))
-    raise _manifest_error(package, key, f"was looked for in {searched}; say where it is, as in module:{name}")
+    raise _manifest_error(package, key, f"was looked for in {searched}; name its location, as in module:{name}")
 
 
 def _only_class(
     package: Package, base: type, key: str, modules: tuple[str, ...], second_choice: tuple[type, ...]
 ) -> type[Any] | None:
     for module_name in _existing(package, modules):
-        found = _own_classes(package, package.import_module(module_name), base)
+        found = own_classes(package.import_module(module_name), base, partial(_is_own, package))
         found = [cls for cls in found if not issubclass(cls, second_choice)] or found
         if len(found) > 1:
             found = [cls for cls in found if cls.__name__ == _usual_name(package, base, key)] or found
@@ -106,32 +88,22 @@ def _only_class(
     return None
 
 
-def _own_classes(package: Package, module: ModuleType, base: type) -> list[type]:
-    """The subclasses in a module that the package itself defines, without those that others of them extend."""
-    own = {
-        value
-        for value in vars(module).values()
-        if isinstance(value, type) and issubclass(value, base) and _is_own(package, value.__module__)
-    }
-    return [cls for cls in own if not any(other is not cls and issubclass(other, cls) for other in own)]
-
-
 def _is_own(package: Package, module: str) -> bool:
-    """Return whether a module is the package's, also by the bare name that it has for those who start in the folder."""
+    """Return whether a module is the package's, also by the bare name that it has for starts in the folder."""
     top = module.partition(".")[0]
     return top == package.module.partition(".")[0] or bool(_existing(package, (top,)))
 
 
 def _usual_name(package: Package, base: type, key: str) -> str:
-    """The name that the scaffold gives such a class: ``MyAction`` in ``my_env``."""
+    """Return the name that the scaffold gives such a class: ``MyAction`` in ``my_env``."""
     suffix = "Env" if key == "client" else base.__name__
     return class_prefix(package.module.rpartition(".")[2]) + suffix
 
 
 def _existing(package: Package, modules: tuple[str, ...]) -> list[str]:
-    """Those of some modules that the folder has."""
-    places = {module: package.folder.joinpath(*(module or "__init__").split(".")) for module in modules}
-    return [module for module, place in places.items() if place.is_dir() or place.with_suffix(".py").is_file()]
+    """Return those of some modules that the folder has."""
+    paths = {module: package.folder.joinpath(*(module or "__init__").split(".")) for module in modules}
+    return [module for module, path in paths.items() if path.is_dir() or path.with_suffix(".py").is_file()]
 
 
 def _manifest_error(package: Package, key: str, fault: str) -> ConfigurationError:
@@ -140,9 +112,6 @@ def _manifest_error(package: Package, key: str, fault: str) -> ConfigurationErro
 
 def only_environment(modules: Mapping[str, ModuleType]) -> type[Environment[Any, Any, Any]]:
     """Return the only class of an environment that some modules define.
-
-    Args:
-        modules: The modules, by what they are called for people.
 
     Raises:
         ConfigurationError: They define several, or none.
@@ -156,15 +125,19 @@ def only_environment(modules: Mapping[str, ModuleType]) -> type[Environment[Any,
             f"{where}: expected a class that extends Environment, as in "
             "class MyEnvironment(Environment[MyAction, MyObservation, State]), and found none."
         )
-    names = " and ".join(sorted(f"{place}:{cls.__name__}" for cls, place in found.items()))
+    names = " and ".join(sorted(f"{module}:{cls.__name__}" for cls, module in found.items()))
     raise ConfigurationError(f"There are several environments: {names}. Give one of these names.")
 
 
-def own_classes(module: ModuleType, base: type) -> list[type[Any]]:
-    """Return the subclasses that a module defines itself, without those that others of them extend."""
-    own = [
-        value
-        for value in vars(module).values()
-        if inspect.isclass(value) and issubclass(value, base) and value.__module__ == module.__name__
-    ]
+def own_classes(module: ModuleType, base: type, is_own: Callable[[str], bool] | None = None) -> list[type[Any]]:
+    """Return the subclasses in a module that are its own, without those that others of them extend.
+
+    Args:
+        module: The module.
+        base: The class that they extend.
+        is_own: Whether a class counts that a module of some name defines; by default only the module itself counts.
+    """
+    is_own = is_own or module.__name__.__eq__
+    classes = dict.fromkeys(filter(inspect.isclass, vars(module).values()))
+    own = [cls for cls in classes if issubclass(cls, base) and is_own(cls.__module__)]
     return [cls for cls in own if not any(other is not cls and issubclass(other, cls) for other in own)]

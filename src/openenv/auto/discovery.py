@@ -1,4 +1,4 @@
-"""Find environments: those that installed packages register, and those in folders."""
+"""Search for environments: those that installed packages register, and those in folders."""
 
 import difflib
 import logging
@@ -24,7 +24,7 @@ from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 
 ENTRY_POINT_GROUP = "openenv.environments"
 PUBLIC_PREFIX = "openenv-"
-"""Public environments register nothing; the names of most of their distributions begin so."""
+"""Beginning of the names of most distributions of public environments, which register nothing."""
 
 _PUBLIC_METADATA = re.compile(r"(openenv[-_.].+|.+[-_.]env(-\d.*)?)\.(dist|egg)-info", re.IGNORECASE)
 """Name of the folder of metadata of such a distribution, or of a distribution whose name ends in ``_env``."""
@@ -47,7 +47,7 @@ class Registration:
         name: The environment's name.
         module: Import path of its package.
         is_manifest_needed: Whether it is an error if its wheel has no ``openenv.yaml``, as for those that register
-            themselves. Many of those that were made for the public package leave it out.
+            themselves. Many wheels for the public package lack it.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Registration:
 
 
 def list_environments() -> list[EnvironmentPackage]:
-    """Return the installed environments, by name. One that is broken is left out, with a warning in the log.
+    """Return the installed environments, by name. Broken ones are left out, with a warning in the log.
 
     Nothing of an environment is imported.
     """
@@ -93,11 +93,11 @@ class KnownEnvironment:
     Attributes:
         name: Its name.
         status: Whether it is installed, in a folder below the working directory, or in this project's catalog alone.
-        version: Its version; ``None`` of one of the catalog, as what follows.
+        version: Its version; ``None`` of an entry of the catalog, as the attributes below.
         description: A sentence for people.
         module: Import path of its package.
         folder: Its folder.
-        install: The command that installs it; ``None`` of one that needs none.
+        install: The command that installs it; ``None`` where none is needed.
     """
 
     name: str
@@ -146,7 +146,7 @@ def list_folders(root: Path) -> list[EnvironmentPackage]:
             ``DEEPEST`` levels.
 
     Returns:
-        The environments, by folder. One that is broken is left out, with a warning in the log.
+        The environments, by folder. Broken ones are left out, with a warning in the log.
     """
     packages = []
     for folder in sorted(_folders_with_manifest(root, DEEPEST)):
@@ -180,8 +180,8 @@ def find_environment(name_or_path: str | Path | Target) -> EnvironmentPackage:
         The environment's package.
 
     Raises:
-        EnvironmentNotFoundError: There is none of that name, the folder holds no ``openenv.yaml``, or a Space's code
-            may not run here.
+        EnvironmentNotFoundError: There is no environment of that name, the folder holds no ``openenv.yaml``, or a
+            Space's code may not run here.
         ConfigurationError: Its manifest is not as it must be, or two packages register the name.
         HubError: There is no such Space.
     """
@@ -199,10 +199,6 @@ def find_environment(name_or_path: str | Path | Target) -> EnvironmentPackage:
 def located(target: Target, *, trusted: bool = False) -> Target:
     """Return a target on this machine: for a Space the folder that it is downloaded to, else the target itself.
 
-    Args:
-        target: What was given.
-        trusted: Whether a Space's code may run here; see ``downloaded_space``.
-
     Raises:
         EnvironmentNotFoundError: A Space's code may not run here.
         HubError: There is no such Space, or the Hub can't be reached.
@@ -211,7 +207,7 @@ def located(target: Target, *, trusted: bool = False) -> Target:
 
 
 def checked(target: Target, *, imports: bool = True) -> str:
-    """Return what the server's process finds an environment by, if it is there. A folder is not imported.
+    """Return the text by which the server's process finds an environment, if it is there. A folder is not imported.
 
     Args:
         target: A target that a process of this machine serves.
@@ -275,7 +271,7 @@ def _registrations() -> list[Registration]:
 
 
 def _public_registrations() -> Iterator[Registration]:
-    """Environments made for the public OpenEnv, whose distributions' names begin or end alike."""
+    """Iterate over environments of the public OpenEnv, whose distributions' names begin or end alike."""
     for distribution in filter(_is_public, _public_distributions()):
         module = next((name for name in _modules_of(distribution) if _is_environment(name)), None)
         if module is not None:
@@ -283,16 +279,16 @@ def _public_registrations() -> Iterator[Registration]:
 
 
 def _public_distributions() -> Iterator[Distribution]:
-    """Read the metadata of those only: to read that of hundreds of others takes ten times as long."""
-    for place in sys.path:
+    """Read the metadata of those only: that of hundreds of others takes ten times as long."""
+    for folder in sys.path:
         with suppress(OSError):  # a folder that is not there, or an archive
-            for found in Path(place).iterdir():
+            for found in Path(folder).iterdir():
                 if _PUBLIC_METADATA.fullmatch(found.name):
                     yield Distribution.at(found)
 
 
 def _is_public(distribution: Distribution) -> bool:
-    """Return whether a distribution says that it is for OpenEnv, by its name or by what it requires."""
+    """Return whether a distribution is for OpenEnv, by its name or by its requirements."""
     is_named_so = distribution.name.lower().startswith(PUBLIC_PREFIX[:-1])
     return is_named_so or any(map(_REQUIRES_OPENENV.match, distribution.requires or ()))
 

@@ -1,4 +1,4 @@
-"""The fields of an action, an observation or a reset, in words for people."""
+"""Fields of an action, an observation or a reset, in words for people."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ class FieldAbout:
 
     Attributes:
         name: Its name.
-        values: What it may be, as in ``left, stay or right``, ``0 to 4`` or ``text``.
-        description: What it means; empty where nothing says so.
+        values: Its values, as in ``left, stay or right``, ``0 to 4`` or ``text``.
+        description: Its meaning; empty where it is not documented.
         required: Whether it has no default.
         default: Its default; ``None`` also where it is required.
     """
@@ -27,12 +27,7 @@ class FieldAbout:
 
 
 def fields_of(schema: Mapping[str, Any], left_out: frozenset[str] = frozenset()) -> list[FieldAbout]:
-    """Return the fields of an object's JSON Schema, which refers to nothing elsewhere.
-
-    Args:
-        schema: The schema.
-        left_out: Names of fields that are not returned.
-    """
+    """Return the fields of an object's JSON Schema, which refers to nothing elsewhere."""
     required = schema.get("required", ())
     return [
         FieldAbout(

@@ -1,4 +1,4 @@
-"""An environment in a file, ``guess.py`` or ``guess.py:GuessEnvironment``, without a folder of its own."""
+"""An environment in a file, ``guess.py`` or ``guess.py:GuessEnvironment``, without a folder."""
 
 import sys
 import tokenize
@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from openenv.auto.classes import only_environment, own_classes
 from openenv.auto.importing import import_file
 from openenv.auto.manifest import Manifest
-from openenv.auto.package import EnvironmentPackage, made_client_class
+from openenv.auto.package import EnvironmentPackage, derived_client_class
 from openenv.auto.serving import app_for
 from openenv.auto.target import Target, is_source
 from openenv.core.env_server.execution.introspection import EnvironmentFactory
@@ -40,11 +40,11 @@ class EnvironmentFile(EnvironmentPackage):
 
     @property
     def target(self) -> str:
-        """What commands find it by."""
+        """Target by which commands find it."""
         return str(self.file) if self.attribute is None else f"{self.file}:{self.attribute}"
 
     def client_class(self) -> "type[EnvClient[Any, Any, Any]]":
-        """Return the only client in the file; where it has none, one made for the environment's class.
+        """Return the only client in the file; where it has none, a client for the environment's class.
 
         Raises:
             ConfigurationError: The file has several environments, or none.
@@ -52,7 +52,7 @@ class EnvironmentFile(EnvironmentPackage):
         from openenv.core.env_client import EnvClient  # a server needs no client
 
         clients = own_classes(self.import_module(""), EnvClient)
-        return clients[0] if len(clients) == 1 else made_client_class(self.environment_class())
+        return clients[0] if len(clients) == 1 else derived_client_class(self.environment_class())
 
     def action_class(self) -> type[BaseModel]:
         """Return the class of the actions."""
@@ -94,11 +94,7 @@ class EnvironmentFile(EnvironmentPackage):
             environment_types(EnvironmentFactory(source).learn_class())
 
     def import_module(self, name: str) -> ModuleType:
-        """Import the file, or a module of the package that it is in.
-
-        Args:
-            name: The module, as seen from the folder; empty for the file itself.
-        """
+        """Import the file, or a module of the package that it is in."""
         if name:
             return super().import_module(name)
         return import_file(self.file)
@@ -122,21 +118,18 @@ class EnvironmentFile(EnvironmentPackage):
 def find_file(target: Target) -> EnvironmentFile:
     """Describe the environment in a file. Nothing of it is imported.
 
-    Args:
-        target: The file, with the name of a class in it or without.
-
     Raises:
         ConfigurationError: The file's name can't be a module's.
         EnvironmentNotFoundError: There is no such file, or it is no file of Python.
     """
     file = Path(target.text).resolve()
     if not file.is_file():
-        raise EnvironmentNotFoundError(f"There is no file {target.text}; give the one that has the environment.")
+        raise EnvironmentNotFoundError(f"There is no file {target.text}; give the file that has the environment.")
     if not _is_python(file):
-        raise EnvironmentNotFoundError(f"{target.text} is no file of Python; give the one that has the environment.")
+        raise EnvironmentNotFoundError(f"{target.text} is no file of Python; give the file that has the environment.")
     name = file.stem.replace("-", "_")
     if not name.isidentifier() or name in sys.stdlib_module_names:
-        raise ConfigurationError(f"{file}: {file.stem!r} can't be the name of a module of your own; rename the file.")
+        raise ConfigurationError(f"{file}: {file.stem!r} can't be the name of a module; rename the file.")
     attribute = target.attribute
     return EnvironmentFile(attribute or name, name, file.parent, Manifest(name=name), file, attribute)
 

@@ -1,4 +1,4 @@
-"""Import an environment's modules from its own folder, whatever else is installed under the same name."""
+"""Imports of an environment's modules from its folder, whatever else is installed under the same name."""
 
 import sys
 from collections.abc import Iterator
@@ -17,13 +17,7 @@ _WHICH_PACKAGE = "install the package that has this module, which may be of anot
 
 
 def module_path(folder: Path) -> tuple[str, Path]:
-    """Find the import path of the package that a folder is.
-
-    Args:
-        folder: The folder, absolute. A folder inside a package is a subpackage.
-
-    Returns:
-        The import path, such as ``games_env.chess``, and the folder of its topmost package.
+    """Return the import path of a package, such as ``games_env.chess``, and the folder of its topmost package.
 
     Raises:
         ConfigurationError: The folder's name can't be a module's.
@@ -41,7 +35,7 @@ def module_path(folder: Path) -> tuple[str, Path]:
 
 
 def _declared_name(folder: Path) -> str | None:
-    """The package that the folder's pyproject.toml maps to the folder itself."""
+    """Return the package that the folder's pyproject.toml maps to the folder itself."""
     file = folder / "pyproject.toml"
     if not file.is_file():
         return None
@@ -88,12 +82,12 @@ def _about_missing(module: str, folder: Path, missing: str) -> str:
         )
     return (
         f"{module} needs the module {missing!r}, which is not installed; install what the environment depends on: "
-        f"{command} (or have `openenv serve {folder} --venv` do so in a virtual environment of its own)"
+        f"{command} (or have `openenv serve {folder} --venv` do so in a separate virtual environment)"
     )
 
 
 def _is_of_openenv(missing: str) -> bool:
-    """Return whether a missing module would be one of this package: what pip offers for it is the public package."""
+    """Return whether a missing module may be of this package: pip would install the public package for it."""
     return missing.startswith("openenv.")
 
 
@@ -105,7 +99,7 @@ def _absent_here(missing: str) -> str:
 
 
 def _install_command(folder: Path) -> str | None:
-    """Return the command that installs what a folder lists as needed; ``None`` if it lists nothing."""
+    """Return the command that installs the requirements of a folder; ``None`` if it lists none."""
     from openenv.core.providers.venv.requirements import read_requirements  # most imports succeed
 
     try:
@@ -119,8 +113,8 @@ def _install_command(folder: Path) -> str | None:
 def bare_names(folder: Path) -> Iterator[None]:
     """Let a folder's modules be imported by their bare names for the time of the block, as in ``from models import X``.
 
-    Public environments do that, or fall back on it: their containers start in their folder. What was loaded so is
-    forgotten afterwards, as the next folder has modules of the same names.
+    Public environments do that, or fall back on it: their containers start in their folder. These modules are forgotten
+    afterwards, as the next folder has modules of the same names.
     """
     if str(folder) in sys.path:
         yield
@@ -137,11 +131,11 @@ def bare_names(folder: Path) -> Iterator[None]:
 
 
 def _has_bare_name(name: str, folder: Path) -> bool:
-    """Return whether a module was loaded from a folder as one that lies at the top, and not as part of a package."""
+    """Return whether a module was loaded from a folder as a module at the top, and not as part of a package."""
     module, top = sys.modules[name], name.partition(".")[0]
-    places = [getattr(module, "__file__", None), *getattr(module, "__path__", ())]
+    paths = [getattr(module, "__file__", None), *getattr(module, "__path__", ())]
     tops = (folder / top, folder / f"{top}.py")
-    return any(Path(place).is_relative_to(own) for place in places if place is not None for own in tops)
+    return any(Path(path).is_relative_to(home) for path in paths if path is not None for home in tops)
 
 
 def _ensure_package(name: str, folder: Path) -> None:
@@ -176,10 +170,7 @@ def _load_package(name: str, folder: Path) -> None:
 def import_file(file: Path) -> ModuleType:
     """Import a file: as a module of its package, if it is in one, else by its own name.
 
-    The program itself is not imported a second time, so that its classes are the same ones.
-
-    Args:
-        file: The file, absolute.
+    The program itself is not imported a second time, so that its classes are the same.
 
     Raises:
         ConfigurationError: Another module of that name is loaded, or the file imports what is not installed.
@@ -203,14 +194,18 @@ def _import_alone(name: str, file: Path) -> ModuleType:
         raise ConfigurationError(f"A module {name} is loaded already, from {loaded.__file__}; rename {file}.")
     if str(file.parent) not in sys.path:
         sys.path.append(str(file.parent))
+    with _clear_of_missing(file):
+        return load_file(name, file)
+
+
+def load_file(name: str, file: Path) -> ModuleType:
+    """Run a file as the module of a name, which is loaded afterwards, but not where it raises."""
     spec = spec_from_file_location(name, file)
     assert spec is not None
     assert spec.loader is not None
-    module = module_from_spec(spec)
-    sys.modules[name] = module
+    module = sys.modules[name] = module_from_spec(spec)
     try:
-        with _clear_of_missing(file):
-            spec.loader.exec_module(module)
+        spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
         raise

@@ -1,4 +1,4 @@
-"""A server in this very process, so that an environment's breakpoints, prints and patches work as anywhere else."""
+"""A server in this process, so that an environment's breakpoints, prints and patches work as anywhere else."""
 
 import asyncio
 import socket
@@ -15,18 +15,15 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
 _HOST = "127.0.0.1"
-# What a server may need to end in order. One whose environment hangs ends with the process.
+# Time that a server may need to end in order. A server whose environment hangs ends with the process.
 _GRACE_S = 15.0
 
 
 class InProcessProvider(RuntimeProvider):
-    """Serves an application in a thread of this process, on a port of its own that only this machine reaches.
+    """Serves an application in a thread of this process, on a port that only this machine reaches.
 
-    Clients speak to it as to any other server: what they send and get goes through the same bytes. A step that ends its
+    Clients speak to it as to any other server: requests and answers go through the same bytes. A step that ends its
     process ends this one. Where the application requires a token of this machine, too, and has none, one is made.
-
-    Args:
-        make_app: Makes the application, when the server starts.
     """
 
     def __init__(self, make_app: "Callable[[], FastAPI]") -> None:
@@ -52,13 +49,13 @@ class InProcessProvider(RuntimeProvider):
         """Start the server and return at once.
 
         Args:
-            port: Port to serve on; a free one is taken if ``None``.
+            port: Port to serve on; a free one if ``None``.
             env_vars: There can be none: the environment has this process's.
             **kwargs: There are none; this signature is every provider's.
 
         Raises:
             ConfigurationError: The application can't be made.
-            ProviderError: The port is taken, or this provider is running a server already.
+            ProviderError: The port is in use, or this provider is running a server already.
         """
         import uvicorn
 
@@ -99,7 +96,7 @@ class InProcessProvider(RuntimeProvider):
     def check_alive(self) -> None:
         """Raise ``ProviderError`` if the server has ended."""
         if self._server is not None and self._thread is not None and not self._thread.is_alive():
-            raise ProviderError("The server in this process has ended; what was logged says why.")
+            raise ProviderError("The server in this process has ended; the log has the reason.")
 
 
 def _serve(server: "uvicorn.Server", listener: socket.socket) -> None:

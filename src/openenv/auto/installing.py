@@ -1,4 +1,4 @@
-"""The code of a Space, which is another author's: its package or its folder, once the user trusts it."""
+"""Code of a Space, which is another author's: its package or its folder, once the user trusts it."""
 
 import importlib
 import os
@@ -14,7 +14,7 @@ from openenv.core.providers.venv.installer import NO_PUBLIC_PACKAGE, find_uv, ha
 from openenv.hub.names import read_repo_name
 
 TRUST_VARIABLE = "OPENENV_TRUST_REMOTE_CODE"
-"""Trusts every Space whose package is asked for, where it is 1, true or yes."""
+"""Variable that trusts every Space whose package is requested, where it is 1, true or yes."""
 
 
 def install_space(repo_id: str, *, trusted: bool = False) -> None:
@@ -22,12 +22,12 @@ def install_space(repo_id: str, *, trusted: bool = False) -> None:
 
     Args:
         repo_id: The Space, as ``OWNER/NAME``.
-        trusted: Whether its code may be installed and run; else ``OPENENV_TRUST_REMOTE_CODE`` says so, or who sits at
-            the terminal is asked.
+        trusted: Whether its code may be installed and run; else ``OPENENV_TRUST_REMOTE_CODE`` decides, or the user at
+            the terminal.
 
     Raises:
         ConfigurationError: It may not.
-        ProviderError: The installation failed; the message has the end of what uv or pip said.
+        ProviderError: The installation failed; the message has the end of the output of uv or pip.
     """
     repository = space_repository(repo_id)
     if not (trusted or _is_trusted_by_variable() or _is_trusted_by_hand(repository)):
@@ -46,8 +46,8 @@ def downloaded_space(space: str, *, trusted: bool = False) -> Path:
 
     Args:
         space: ``OWNER/NAME``, or the address of its page.
-        trusted: Whether its code may run here; else ``OPENENV_TRUST_REMOTE_CODE`` says so, or the user at the terminal
-            is asked.
+        trusted: Whether its code may run here; else ``OPENENV_TRUST_REMOTE_CODE`` decides, or the user at the
+            terminal.
 
     Raises:
         EnvironmentNotFoundError: It may not.
@@ -57,7 +57,7 @@ def downloaded_space(space: str, *, trusted: bool = False) -> Path:
     if not (trusted or _is_trusted_by_variable() or _is_trusted_by_hand(name.id)):
         missing = "" if "://" in space else f"There is no folder {space} here. "
         raise EnvironmentNotFoundError(
-            f"{missing}To run the code of the Space {name.id} on this machine, say that you trust its author, with "
+            f"{missing}To run the code of the Space {name.id} on this machine, declare that you trust its author, with "
             f"{TRUST_VARIABLE}=1 or, for a command that has it, --trust-remote-code. To look at it first: openenv pull "
             f"{name.id}. To play where the Hub runs it: openenv play {space_url(name.id)}"
         )
@@ -76,14 +76,14 @@ def _is_trusted_by_variable() -> bool:
 def _is_trusted_by_hand(source: str) -> bool:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
-    # Not input(), which asks on the standard output, wherever that goes.
+    # Not input(), which prints on the standard output, wherever that goes.
     sys.stderr.write(f"This installs and runs code from {source}. Do you trust it? [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _command(repository: str, scratch: Path) -> list[str]:
-    """Make the command, which leaves the OpenEnv that runs here as it is, whichever one the package asks for."""
+    """Return the command, which leaves the OpenEnv that runs here as it is, whichever one the package requires."""
     ours = f"{DISTRIBUTION}=={version(DISTRIBUTION)}"
     uv = find_uv()
     if uv is not None:

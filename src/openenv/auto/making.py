@@ -1,4 +1,4 @@
-"""From an environment's name to a client that is ready to use."""
+"""Clients that are ready to use, from an environment's name."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from openenv.auto.discovery import checked, find_environment, located
 from openenv.auto.in_process import InProcessProvider
-from openenv.auto.package import EnvironmentPackage, made_client_class
+from openenv.auto.package import EnvironmentPackage, derived_client_class
 from openenv.auto.serving import app_for
 from openenv.auto.target import MADE, Target, TargetKind
 from openenv.core import providers
@@ -41,9 +41,9 @@ def make(
     traces: str | Path | None = None,
     **client_kwargs: Any,
 ) -> EnvClient[Any, Any, Any]:
-    """Make a client for an environment, with a server of its own unless a URL is given.
+    """Make a client for an environment, with a separate server unless a URL is given.
 
-    The server starts when the client first connects, and ends when the client is closed: in a process of its own, or in
+    The server starts when the client first connects, and ends when the client is closed: in a separate process, or in
     this one, where breakpoints work.
 
     Args:
@@ -56,12 +56,12 @@ def make(
             client. Without it actions and observations are dicts.
         max_sessions: Sessions that the started server may hold at once; the environment's own default if ``None``.
         env_vars: Environment variables to set for the started server.
-        venv: Whether to run it in a Python environment of its own, with what the environment's folder asks for; it is
-            built on the first start, and kept.
+        venv: Whether to run it in a separate Python environment, with the requirements of the environment's folder; it
+            is built on the first start, and kept.
         in_process: Whether the server runs in a thread of this process: by default for a class, a function and an
             instance. Then an answer may take as long as it likes, unless ``message_timeout_s`` is given.
         traces: File in which the started server keeps every episode, or the address of a database, as for ``openenv
-            serve --traces``; what ``OPENENV_TRACES`` says if ``None``.
+            serve --traces``; that of ``OPENENV_TRACES`` if ``None``.
         **client_kwargs: Passed to the client, such as ``message_timeout_s``.
 
     Returns:
@@ -88,7 +88,7 @@ def make(
         if in_process is False or venv or env_vars or environment is not None:
             raise ConfigurationError(
                 "A class, a function or an instance is served in this process, as all else is with in_process=True. "
-                "Leave out in_process=False, venv, env_vars and environment. A server in a process of its own needs a "
+                "Leave out in_process=False, venv, env_vars and environment. A server in a separate process needs a "
                 "name, a folder or a file, as in make('guess.py')."
             )
         provider: Provider = in_process_provider(target, max_sessions, traces)
@@ -96,7 +96,7 @@ def make(
     if traces is not None and target.kind in (TargetKind.ADDRESS, TargetKind.IMAGE):
         raise ConfigurationError(
             f"traces is for a server that make starts on this machine. The one at {target.text} keeps its episodes "
-            "where its own option --traces says."
+            "in the file of its option --traces."
         )
     if target.kind is TargetKind.ADDRESS:
         client_class = GenericEnvClient if environment is None else find_environment(environment).client_class()
@@ -118,13 +118,13 @@ def make(
 def server_of(
     target: Target, *, max_sessions: int | None = None, env_vars: Mapping[str, str] | None = None, venv: bool = False
 ) -> Provider:
-    """Make what starts the server of a target in a process or a container of its own. Nothing is started here.
+    """Return a provider that serves a target in a separate process or a container. Nothing is started here.
 
     Args:
         target: What is to be served, no address.
         max_sessions: Sessions that the server may hold at once; the environment's own default if ``None``.
         env_vars: Environment variables to set for the server.
-        venv: Whether it runs in a Python environment of its own.
+        venv: Whether it runs in a separate Python environment.
 
     Raises:
         EnvironmentNotFoundError: There is no such environment.
@@ -143,12 +143,12 @@ def server_of(
 def in_process_provider(
     target: Any, max_sessions: int | None = None, traces: str | Path | None = None
 ) -> InProcessProvider:
-    """Make what serves an environment in this process.
+    """Return a provider that serves an environment in this process.
 
     Args:
-        target: What is served: a class, a function that makes an environment, an instance, or any other target.
+        target: The environment: a class, a function that makes an environment, an instance, or any other target.
         max_sessions: Sessions that the server may hold at once; the environment's own default if ``None``.
-        traces: As for ``make``.
+        traces: File in which the server keeps every episode, or the address of a database.
 
     Raises:
         EnvironmentNotFoundError: No such environment.
@@ -168,7 +168,7 @@ def in_process_provider(
 
 def _in_process_client_class(target: Target) -> type[EnvClient[Any, Any, Any]]:
     if target.kind is TargetKind.CLASS:
-        return made_client_class(EnvironmentFactory(target.source).learn_class())
+        return derived_client_class(EnvironmentFactory(target.source).learn_class())
     return GenericEnvClient if target.kind is TargetKind.ADAPTED else find_environment(target).client_class()
 
 

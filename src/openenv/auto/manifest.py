@@ -1,4 +1,4 @@
-"""The manifest of an environment's folder: ``openenv.yaml``."""
+"""Manifest of an environment's folder: ``openenv.yaml``."""
 
 import json
 from pathlib import Path
@@ -26,7 +26,7 @@ class Manifest(BaseModel):
     """Contents of ``openenv.yaml``. Keys that are not listed here are kept for the tools that know them.
 
     Modules are named from the environment's folder: ``client:MyEnv`` is the class ``MyEnv`` in its ``client.py``.
-    Each field's description says what the key must be.
+    Each field's description has the form of its key.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -77,7 +77,7 @@ def load_manifest(folder: Path) -> Manifest:
 
     Raises:
         ConfigurationError: The file can't be read, is no YAML, or has a key that is not as it must be; the message
-            names the file and the key, and says what it must be.
+            names the file, the key and the expected value.
     """
     file = folder / MANIFEST_FILE
     content = read_yaml(file)
@@ -97,7 +97,7 @@ def _kind(content: Any) -> str:
 
 
 def _faults(error: ValidationError) -> list[str]:
-    """One sentence for each faulty key."""
+    """Return a sentence for each faulty key."""
     faults = []
     for fault in error.errors():
         key = str(fault["loc"][0])

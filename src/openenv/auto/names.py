@@ -1,8 +1,8 @@
-"""The forms of an environment's name."""
+"""Forms of an environment's name."""
 
 
 def environment_key(name: str) -> str:
-    """Bring the forms of a name to one.
+    """Return the key of a name, which all its forms have.
 
     Example:
         >>> {environment_key(name) for name in ("wordle", "wordle-env", "wordle_env", "Wordle")}
@@ -12,7 +12,7 @@ def environment_key(name: str) -> str:
 
 
 def class_prefix(name: str) -> str:
-    """Turn an environment's name into what its classes' names begin with.
+    """Return the beginning of the names of an environment's classes.
 
     Example:
         >>> class_prefix("my_cool_game"), class_prefix("my_env")

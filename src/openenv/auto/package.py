@@ -1,4 +1,4 @@
-"""An environment's package: its folder, its manifest, and the classes in it."""
+"""Package of an environment: its folder, its manifest, and the classes in it."""
 
 import ast
 import inspect
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 _USUAL_APP = "server/app.py"
 
 Player = Callable[[Any], BaseModel]
-"""A scripted player of one episode: from each observation, the first of them reset's, to the next action."""
+"""Scripted player of one episode: from each observation, the first of them reset's, to the next action."""
 
 
 @dataclass(frozen=True)
 class EnvironmentPackage:
-    """An environment that is installed or lies in a folder. Making one imports nothing of it; its methods do.
+    """An environment that is installed or lies in a folder. Its constructor imports nothing of it; its methods do.
 
     Attributes:
-        name: The name it goes by, such as ``wordle``.
+        name: Its name, such as ``wordle``.
         module: Import path of its package, such as ``wordle_env``.
-        folder: Where its ``openenv.yaml`` lies.
-        manifest: What ``openenv.yaml`` says.
+        folder: Folder of its ``openenv.yaml``.
+        manifest: Contents of ``openenv.yaml``.
     """
 
     name: str
@@ -55,7 +55,7 @@ class EnvironmentPackage:
 
         Args:
             folder: The folder that holds ``openenv.yaml``.
-            name: The name that it goes by; the manifest's if ``None``.
+            name: Its name; the manifest's if ``None``.
 
         Raises:
             ConfigurationError: The manifest is not as it must be, or the folder can't be a package.
@@ -69,7 +69,7 @@ class EnvironmentPackage:
 
         Args:
             folder: The folder of its package.
-            name: The name that it goes by.
+            name: Its name.
         """
         return cls._with_manifest(folder.resolve(), Manifest(name=name), name)
 
@@ -91,7 +91,7 @@ class EnvironmentPackage:
         """
         folder = folder.expanduser().resolve()
         if not folder.is_dir():
-            raise ConfigurationError(f"There is no folder {folder}; give the one that {app} is in.")
+            raise ConfigurationError(f"There is no folder {folder}; give the folder that {app} is in.")
         module = module_path(folder)[0]
         has_manifest = (folder / MANIFEST_FILE).is_file()
         keys = load_manifest(folder).model_dump(exclude_unset=True) if has_manifest else {"name": module}
@@ -119,9 +119,9 @@ class EnvironmentPackage:
         return self.manifest.version
 
     def client_class(self) -> "type[EnvClient[Any, Any, Any]]":
-        """Return the package's client; where it has none, one for tools, or one made for its environment's class.
+        """Return the package's client; where it has none, a client for tools, or for its environment's class.
 
-        A client of the package's own that extends nothing of ours, as for a server that speaks HTTP only, counts too.
+        A client in the package that extends no class of OpenEnv, as for a server that speaks HTTP only, counts too.
 
         Raises:
             ConfigurationError: Several classes could be it, or the one that the manifest names is not there.
@@ -130,7 +130,7 @@ class EnvironmentPackage:
 
         found = find_class(self, EnvClient, "client", ("client", ""))
         found = found or self._foreign_client_class()
-        return made_client_class(self.environment_class()) if found is None else found
+        return derived_client_class(self.environment_class()) if found is None else found
 
     def action_class(self) -> type[BaseModel]:
         """Return the class of the actions.
@@ -186,7 +186,7 @@ class EnvironmentPackage:
         if found is None:
             raise ConfigurationError(
                 f"{self.folder}: no Environment class is imported by {app_module}; "
-                "say where it is in openenv.yaml, as in `environment: server.my_environment:MyEnvironment`."
+                "name its location in openenv.yaml, as in `environment: server.my_environment:MyEnvironment`."
             )
         return found
 
@@ -208,10 +208,10 @@ class EnvironmentPackage:
         return player
 
     def check(self) -> None:
-        """Refuse what is no environment, before a server is started; a folder is imported by its server alone."""
+        """Refuse a folder without an environment, before a server is started; it is imported by its server alone."""
 
     def app(self) -> "FastAPI":
-        """Import the server's application; for a process that serves nothing else. A folder without one has it built.
+        """Import the server's application, or build it, for a process that serves nothing else.
 
         Raises:
             ConfigurationError: The application that the manifest names is not there; or there is neither one nor a
@@ -234,7 +234,7 @@ class EnvironmentPackage:
         return import_from_folder(f"{self.module}.{name}".rstrip("."), module_path(self.folder)[1])
 
     def _has_app(self) -> bool:
-        """Return whether the manifest names an application, or there is one where it usually is."""
+        """Return whether the manifest names an application, or the usual file has one."""
         return "app" in self.manifest.model_fields_set or (self.folder / _USUAL_APP).is_file()
 
     def _only_environment(self) -> type[Environment[Any, Any, Any]]:
@@ -246,8 +246,8 @@ class EnvironmentPackage:
         return only_environment({str(file): import_file(file) for file in files if _may_define_environment(file)})
 
 
-def made_client_class(environment: type[Environment[Any, Any, Any]]) -> "type[EnvClient[Any, Any, Any]]":
-    """Return a client for an environment that brings none along: one for tools, or one made for its class."""
+def derived_client_class(environment: type[Environment[Any, Any, Any]]) -> "type[EnvClient[Any, Any, Any]]":
+    """Return a client for an environment without a client: one for tools, or one for its class."""
     from openenv.core.mcp_client import MCPToolClient  # a server needs no client
     from openenv.core.typed_client import client_for
 
@@ -262,7 +262,7 @@ def _is_used_like_a_client(cls: type[Any]) -> bool:
 
 
 def _may_define_environment(file: Path) -> bool:
-    """Return whether a class in a file extends something that is called an environment; what can't be parsed may."""
+    """Return whether a class in a file may extend an environment's; a file that can't be parsed may."""
     try:
         tree = ast.parse(read_text(file))
         bases = [ast.unparse(base) for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for base in node.bases]

@@ -10,7 +10,7 @@ _FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 _HEADING = re.compile(r"^#{1,6} +(.*)$")
 _FENCE = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _BULLET = re.compile(r"^[-*] \*\*(.+?)\*\*:? *(.*)$")
-_MOST_BYTES = 1024 * 1024
+_MAX_BYTES = 1024 * 1024
 _SENTENCE = re.compile(r"[^.!?]*(?:[.!?](?!\s|$)[^.!?]*)*[.!?]")
 _LONGEST_SENTENCE = 200
 _NO_TEXT = ("#", "|", "`", "<", "!", "- ", "* ", "1.")
@@ -18,11 +18,11 @@ _NO_TEXT = ("#", "|", "`", "<", "!", "- ", "* ", "1.")
 
 @dataclass(frozen=True)
 class Readme:
-    """A README, taken apart.
+    """Parsed README.
 
     Attributes:
         summary: Its first paragraph; empty where there is none.
-        facts: What its bullets say that begin with a word in bold, by that word in small letters: ``reward``, ``end``.
+        facts: Texts of its bullets that begin with a word in bold, by that word in small letters: ``reward``, ``end``.
         example: Its first block of Python; empty where there is none.
         sections: The text under each heading, by the heading in small letters.
     """
@@ -34,12 +34,12 @@ class Readme:
 
 
 def read_readme(folder: Path) -> Readme:
-    """Take the README of a folder apart; an empty one where there is none."""
+    """Parse the README of a folder; an empty one where there is none."""
     file = folder / "README.md"
     if not file.is_file():
         return Readme()
     with open_regular(file) as stream:
-        return take_apart(stream.read(_MOST_BYTES).decode(errors="replace"))
+        return parse_readme(stream.read(_MAX_BYTES).decode(errors="replace"))
 
 
 def described_by_readme(folder: Path) -> str:
@@ -49,11 +49,11 @@ def described_by_readme(folder: Path) -> str:
     return (sentence[0] if sentence else summary)[:_LONGEST_SENTENCE].strip()
 
 
-def take_apart(text: str) -> Readme:
-    r"""Take a README apart.
+def parse_readme(text: str) -> Readme:
+    r"""Parse a README.
 
     Example:
-        >>> take_apart("# Go\n\nSurround stones.\n\n- **Reward**: 1.0 for\n  a win.\n").facts
+        >>> parse_readme("# Go\n\nSurround stones.\n\n- **Reward**: 1.0 for\n  a win.\n").facts
         {'reward': '1.0 for a win.'}
     """
     text = _FRONT_MATTER.sub("", text)

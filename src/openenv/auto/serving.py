@@ -1,4 +1,4 @@
-"""The application of an environment that brings none along."""
+"""Application of an environment that has none."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,14 +22,14 @@ def app_for(
     """Build the application that serves an environment.
 
     Args:
-        source: The environment's class, what makes one, or an instance.
+        source: The environment's class, a function that makes an environment, or an instance.
         name: The environment's name, which clients see.
         max_sessions: Sessions at once; by default as for ``openenv.serve``.
-        debug: Whether errors that clients get say where the environment raised; by default what ``OPENENV_DEBUG`` says.
-        traces: Where its episodes are kept; by default what ``OPENENV_TRACES`` says.
+        debug: Whether errors that clients get have the environment's traceback; by default that of ``OPENENV_DEBUG``.
+        traces: Where its episodes are kept; by default the file of ``OPENENV_TRACES``.
 
     Raises:
-        ConfigurationError: The class does not say what its actions and observations are, or can't be made.
+        ConfigurationError: The class does not declare the types of its actions and observations, or can't be made.
     """
     from openenv.core.env_server.app import SERVED_SESSIONS, create_app, default_sessions
 

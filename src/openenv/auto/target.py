@@ -1,4 +1,4 @@
-"""Target: what an environment is named by, in any of the forms that commands and functions take."""
+"""Target: name of an environment, in any of the forms that commands and functions take."""
 
 import os
 import re
@@ -27,7 +27,7 @@ _DATABASE_SUFFIX = ".db"
 
 
 class TargetKind(StrEnum):
-    """TargetKind of a target; the value is its name in messages."""
+    """Kind of a target; the value is its name in messages."""
 
     NAME = "a name"
     FOLDER = "a folder"
@@ -155,10 +155,6 @@ class Target:
     def required(self, kinds: Collection[TargetKind], entrance: str) -> Self:
         """Return the target, if its kind is among those that an entrance takes.
 
-        Args:
-            kinds: The kinds.
-            entrance: The command or function, for the message.
-
         Raises:
             EnvironmentNotFoundError: It is of another kind; the message names those that the entrance takes.
 
@@ -175,14 +171,14 @@ class Target:
 
 
 def is_source(value: Any) -> bool:
-    """Say whether a value can be an environment's class, a function that makes an environment, or an instance."""
+    """Return whether a value can be an environment's class, a function that makes one, or an instance."""
     if callable(value) and not isinstance(value, type):
         return True
     return all(callable(getattr(value, name, None)) for name in ("reset", "step"))
 
 
 def is_address(target: Any) -> bool:
-    """Say whether a target is a server's address.
+    """Return whether a target is a server's address.
 
     Example:
         >>> [is_address(target) for target in ("http://host:8000", "localhost:8000", "wordle", "./my_env")]

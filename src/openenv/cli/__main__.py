@@ -1,4 +1,4 @@
-"""The ``openenv`` command itself. A command's module is imported only when that command runs."""
+"""The ``openenv`` command, which imports the module of a command when that command runs."""
 
 import json
 import sys
@@ -20,8 +20,8 @@ class Command(NamedTuple):
     """Location of a command, and the line that ``openenv --help`` shows for it.
 
     Attributes:
-        target: Its module under ``openenv.cli.commands``, and its function there, as ``MODULE:FUNCTION``; or its
-            application, for a command that has commands of its own or that programs run as one.
+        target: Module under ``openenv.cli.commands`` and function there, as ``MODULE:FUNCTION``; or an application, for
+            a group of commands and for a command that programs run as an application.
         summary: The line.
         heading: Heading that the line stands under.
     """
@@ -68,7 +68,7 @@ class CommandGroup(GroupOfCommands):
         return COMMANDS[name].heading
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Put the command itself in the place of its stand-in."""
+        """Replace the stand-in by the command itself."""
         name, _, rest = super().resolve_command(ctx, args)
         return name, load_command(str(name)), rest
 
@@ -97,7 +97,7 @@ def main() -> None:
 
 
 def _escape_what_output_lacks() -> None:
-    """Have characters that the encoding of the output lacks, as ASCII lacks ``±``, written as JSON escapes them."""
+    """Escape, as JSON does, the characters that the output's encoding lacks, as ASCII lacks ``±``."""
     register_error(_JSON_ESCAPES, _escaped)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # a program that calls this may have put another kind there
@@ -125,11 +125,11 @@ def _openenv(
 
 
 def _stand_in() -> None:
-    """Never called: ``CommandGroup`` loads the command itself."""
+    """Stand for a command, which ``CommandGroup`` loads before anything calls this."""
 
 
 app = build_app()
-"""The whole command line as a Typer application, for programs that run it themselves."""
+"""The whole command line as a Typer application, for other programs."""
 
 
 if __name__ == "__main__":

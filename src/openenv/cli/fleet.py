@@ -1,4 +1,4 @@
-"""``openenv serve --fleet``: many servers of an environment behind one address, until the process is told to end."""
+"""``openenv serve --fleet``: many servers of an environment behind one address, until a signal ends the process."""
 
 import os
 import signal
@@ -61,12 +61,12 @@ class FleetOptions:
         if self.min_replicas is None and self.max_replicas is None:
             return None
         fewest = self.replicas if self.min_replicas is None else self.min_replicas
-        most = max(self.replicas, fewest) if self.max_replicas is None else self.max_replicas
-        return Autoscaling(fewest, most)
+        largest = max(self.replicas, fewest) if self.max_replicas is None else self.max_replicas
+        return Autoscaling(fewest, largest)
 
     @property
     def resources(self) -> Resources | None:
-        """What each server needs, where something is said of it."""
+        """Resources of each server, where an option has them."""
         return None if self.cpus is None and self.memory is None else Resources(cpus=self.cpus, memory=self.memory)
 
 
@@ -77,20 +77,12 @@ def serve_fleet(
     options: FleetOptions,
     run_options: RunOptions,
 ) -> None:
-    """Serve an environment with a fleet: SIGTERM lets episodes end first, Ctrl-C does not, SIGHUP updates all servers.
-
-    Args:
-        environment: The environment, or its name.
-        host: Address to listen on.
-        port: Port to listen on.
-        options: What the fleet is to be.
-        run_options: The log and the certificate of its servers.
-    """
+    """Serve until a signal: SIGTERM lets episodes end first, Ctrl-C does not, SIGHUP updates all servers."""
     from openenv.fleet.cluster import ADDRESS_VARIABLE  # most servers are none of a fleet
     from openenv.fleet.fleet import Fleet
 
     is_shared = bool(os.environ.get(ADDRESS_VARIABLE))  # by machines of which clients must reach each one
-    made = make_token_for(_ANY_ADDRESS if is_shared else host)
+    made_token = make_token_for(_ANY_ADDRESS if is_shared else host)
     fleet = Fleet(
         environment,
         replicas=options.replicas,
@@ -100,18 +92,18 @@ def serve_fleet(
         resources=options.resources,
         **run_options,
     )
-    told: SimpleQueue[int] = SimpleQueue()
+    signals: SimpleQueue[int] = SimpleQueue()
     try:
         fleet.start()
         for number in (*_STOPPING, signal.SIGHUP):
-            signal.signal(number, lambda number, _frame: told.put(number))
+            signal.signal(number, lambda number, _frame: signals.put(number))
         bound, bound_port = fleet.bound
-        announcement = Announcement(fleet.name, bound, bound_port, run_options["tls"] is not None, made)
+        announcement = Announcement(fleet.name, bound, bound_port, run_options["tls"] is not None, made_token)
         _announce(fleet, announcement, is_shared=is_shared)
-        stopped_by = _serve_until_told(fleet, told)
+        stopped_by = _serve_until_signal(fleet, signals)
     finally:
         for number in _STOPPING:  # until nothing is left of what was started
-            signal.signal(number, _be_patient)
+            signal.signal(number, _ignore)
         fleet.close()
     if stopped_by == signal.SIGINT:
         typer.echo()
@@ -120,20 +112,20 @@ def serve_fleet(
     signal.raise_signal(stopped_by)
 
 
-def _serve_until_told(fleet: "Fleet", told: "SimpleQueue[int]") -> int:
-    """Serve until a signal says otherwise, and return which one; what it asks for has been done then."""
-    while (number := told.get()) == signal.SIGHUP:
-        _until_told(told, partial(_update, fleet))
+def _serve_until_signal(fleet: "Fleet", signals: "SimpleQueue[int]") -> int:
+    """Serve until a signal that ends the fleet, carry out each signal, and return the last."""
+    while (number := signals.get()) == signal.SIGHUP:
+        _until_signal(signals, partial(_update, fleet))
     if number == signal.SIGTERM:
-        _until_told(told, fleet.drain)
+        _until_signal(signals, fleet.drain)
     return number
 
 
-def _until_told(told: "SimpleQueue[int]", work: Callable[[], None]) -> None:
-    """Do something for as long as it takes, or until the next signal."""
+def _until_signal(signals: "SimpleQueue[int]", work: Callable[[], None]) -> None:
+    """Do something until it is done, or until the next signal."""
     working = Thread(target=work, daemon=True)
     working.start()
-    while working.is_alive() and told.empty():
+    while working.is_alive() and signals.empty():
         working.join(_LOOK_EVERY_S)
 
 
@@ -152,11 +144,11 @@ def _announce(fleet: "Fleet", announcement: Announcement, *, is_shared: bool) ->
     announcement.show(fleet.auth_requirement)
     typer.echo()
     servers = "1 server" if len(status.replicas) == 1 else f"{len(status.replicas)} servers"
-    typer.echo(f"{servers} with {status.capacity:,} places for sessions: {fleet.address}/fleet")
-    if is_shared and is_loopback(announcement.host) and announcement.made:
+    typer.echo(f"{servers} with {status.capacity:,} slots for sessions: {fleet.address}/fleet")
+    if is_shared and is_loopback(announcement.host) and announcement.made_token:
         typer.echo("They may be on other machines. Their clients need this token, which is not shown again:")
         typer.echo(f"  export {TOKEN_VARIABLE}={fleet.token}")
 
 
-def _be_patient(_signal: int, _frame: FrameType | None) -> None:
-    """Let the end that has begun go on."""
+def _ignore(_signal: int, _frame: FrameType | None) -> None:
+    """Ignore a signal while the fleet ends."""

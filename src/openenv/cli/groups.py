@@ -15,12 +15,14 @@ from openenv.core.exceptions import OpenEnvError
 _COLUMN = 26
 """Longest name of an option beside its help; a longer one has a line of its own."""
 _TYPE = re.compile(r"<(?:list\[)?(\w+)(?: range|\])>")
-"""Types as Typer names them, of options that are repeatable or have bounds, which the help says too."""
+"""Types as Typer names them, of options that are repeatable or have bounds, which the help describes too."""
+_WHOLE_NUMBER = re.compile(r"(?<=default: )(\d+)\.0(?=[;\]])")
+_NO_BREAK = "\N{NON-BREAKING HYPHEN}"
 _HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
 
 class RefusedTargetError(OpenEnvError):
-    """A command was given what is no environment, or none that it takes; it ends with status 2."""
+    """Error of a command that got no environment, or one that it does not take; it ends with status 2."""
 
 
 class ReportedErrors:
@@ -30,13 +32,7 @@ class ReportedErrors:
     """
 
     def main(self, *args: Any, standalone_mode: bool = True, **settings: Any) -> Any:
-        """Run the command.
-
-        Args:
-            args: As those of Typer's ``main``, which has the arguments first.
-            standalone_mode: Whether the process ends with the command's status; otherwise errors are raised.
-            settings: Further arguments of Typer's ``main``.
-        """
+        """Run the command as Typer's ``main`` does; without ``standalone_mode`` errors are raised."""
         debugs = os.environ.get("OPENENV_DEBUG") == "1"  # now: a server sets it for itself
         try:
             return super().main(*args, standalone_mode=standalone_mode, **settings)  # type: ignore[misc]
@@ -83,23 +79,38 @@ def summary_of(command: Any) -> str:
 class GroupedCommand(ReportedErrors, TyperCommand):
     """A command whose help lists the options that have a ``rich_help_panel`` under that heading."""
 
+    def get_help(self, ctx: Any) -> str:
+        """Return the help, in which no address or name of an option is broken at a hyphen."""
+        return str(super().get_help(ctx)).replace(_NO_BREAK, "-")
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the parts of the usage, without the braces that Typer sets around arguments that are required."""
+        return [piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)]
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments, the options without a heading, and those of each heading in the order of the code."""
         groups: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
-            shown = parameter.get_help_record(ctx)
-            if shown is not None:
-                default = "Arguments" if parameter.param_type_name == "argument" else "Options"
-                names = _TYPE.sub(r"<\1>", shown[0])
-                groups.setdefault(getattr(parameter, "rich_help_panel", None) or default, []).append((names, shown[1]))
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                is_argument = parameter.param_type_name == "argument"
+                default = "Arguments" if is_argument else "Options"
+                names = record[0].partition(" <")[0] if is_argument else _TYPE.sub(r"<\1>", record[0])
+                lines = groups.setdefault(getattr(parameter, "rich_help_panel", None) or default, [])
+                lines.append((names, _with_details_joined(record[1]).replace("-", _NO_BREAK)))
         width = min(_COLUMN, max(len(names) for lines in groups.values() for names, _ in lines))
-        for heading in sorted(groups, key=_place_of_heading):
+        for heading in sorted(groups, key=_order_of_heading):
             with formatter.section(heading):
                 formatter.write_dl([(names.ljust(width), text) for names, text in groups[heading]], col_max=_COLUMN)
 
 
-def _place_of_heading(heading: str) -> int:
-    """Sort what every command has before a command's own headings."""
+def _with_details_joined(text: str) -> str:
+    """Return the help of an option with its default, its bounds and its variable in one pair of brackets."""
+    return _WHOLE_NUMBER.sub(r"\1", text.replace("]  [", "; "))
+
+
+def _order_of_heading(heading: str) -> int:
+    """Return the order of a heading: what every command has comes before a command's headings."""
     return {"Arguments": 0, "Options": 1}.get(heading, 2)
 
 
@@ -114,13 +125,7 @@ class Application(typer.Typer):
 def new_app(
     cls: type[GroupOfCommands] = GroupOfCommands, *, add_completion: bool = False, **settings: Any
 ) -> typer.Typer:
-    """Return an application that shows its help and its errors as plain text.
-
-    Args:
-        cls: Class of its group of commands.
-        add_completion: Whether it has the options that install completion in a shell.
-        settings: Further arguments of the application.
-    """
+    """Return an application that shows its help and its errors as plain text."""
     return Application(
         cls=cls,
         add_completion=add_completion,
@@ -132,21 +137,12 @@ def new_app(
 
 
 def command_group(summary: str) -> typer.Typer:
-    """Return an application for commands that stand below another one.
-
-    Args:
-        summary: What the help says of the group.
-    """
+    """Return an application for commands that stand below another one."""
     return new_app(help=summary, no_args_is_help=True)
 
 
 def command_app(name: str, function: Callable[..., None]) -> typer.Typer:
-    """Return an application that is a single command.
-
-    Args:
-        name: Name of the command.
-        function: What it does; its parameters are the arguments and options.
-    """
+    """Return an application that is a single command."""
     app = new_app()
     app.command(name, context_settings=_HELP_OPTIONS)(function)
     return app

@@ -1,10 +1,10 @@
-"""What the commands for the Hub share."""
+"""Terminals in the commands for the Hub."""
 
 import sys
 
 
 def is_interactive() -> bool:
-    """Say whether a person sees what is printed, and can type an answer."""
+    """Return whether a person sees what is printed, and can type an answer."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 

@@ -17,7 +17,7 @@ def read_variables(items: Iterable[str], option: str) -> dict[str, str]:
     """Read environment variables, or arguments of a Dockerfile, each ``NAME=VALUE``.
 
     Raises:
-        BadParameter: One is not of that form.
+        BadParameter: An item is not of that form.
     """
     return dict(_read(item, option) for item in items)
 
@@ -26,7 +26,7 @@ def read_secrets(items: Iterable[str], option: str) -> dict[str, str]:
     """Read secrets, each ``NAME=VALUE`` or, so that no value is seen on the command line, the ``NAME`` of a variable.
 
     Raises:
-        BadParameter: One is not of that form, or there is no such variable.
+        BadParameter: An item is not of that form, or there is no such variable.
     """
     return dict(_read(item if "=" in item else _from_environment(item, option), option) for item in items)
 
@@ -35,7 +35,7 @@ def read_reset(items: Iterable[str], option: str = "--reset") -> dict[str, Any]:
     """Read parameters of a reset, each ``NAME=VALUE``, where the value is JSON or else a text.
 
     Raises:
-        ConfigurationError: One is not of that form, or is the seed.
+        ConfigurationError: An item is not of that form, or is the seed.
     """
     return dict(_read_parameter(item, option) for item in items)
 
@@ -44,7 +44,7 @@ def read_weights(items: Iterable[str], option: str) -> dict[str, float]:
     """Read weights, each ``NAME=WEIGHT``, where the name is that of a component of the reward.
 
     Raises:
-        BadParameter: One is not of that form.
+        BadParameter: An item is not of that form.
     """
     return dict(_read_weight(item, option) for item in items)
 
@@ -73,8 +73,8 @@ def _read_parameter(text: str, option: str) -> tuple[str, Any]:
 def _read(item: str, option: str) -> tuple[str, str]:
     name, equals, value = item.partition("=")
     if not equals or not _NAME.fullmatch(name):
-        shown = name if equals else item
-        raise typer.BadParameter(f"{option} takes NAME=VALUE, where NAME is of letters, digits and _; got {shown!r}.")
+        printed = name if equals else item
+        raise typer.BadParameter(f"{option} takes NAME=VALUE, where NAME is of letters, digits and _; got {printed!r}.")
     return name, value
 
 
@@ -82,6 +82,6 @@ def _from_environment(name: str, option: str) -> str:
     value = os.environ.get(name)
     if value is None:
         raise typer.BadParameter(
-            f"{option} takes NAME=VALUE, or the NAME of one of your environment variables; {name!r} is neither."
+            f"{option} takes NAME=VALUE, or the NAME of an environment variable; {name!r} is neither."
         )
     return f"{name}={value}"

@@ -1,4 +1,4 @@
-"""What a command imports before it does its work."""
+"""Garbage collection during the imports of a command."""
 
 import gc
 from collections.abc import Iterator

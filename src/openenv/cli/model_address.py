@@ -1,4 +1,4 @@
-"""Where a model is served: the options ``--provider``, ``--llm-endpoint`` and ``--llm-port`` as one address."""
+"""Address of a served model: the options ``--provider``, ``--llm-endpoint`` and ``--llm-port`` as one URL."""
 
 from typing import Literal
 from urllib.parse import urlsplit, urlunsplit
@@ -8,7 +8,7 @@ from openenv.core.exceptions import ConfigurationError
 ProviderName = Literal["scripted", "openai", "anthropic"]
 
 SCRIPTED: ProviderName = "scripted"
-"""What the public package calls a player without a model."""
+"""The public package's name of a player without a model."""
 
 _API_PATH = "/v1"
 _OF_PROVIDER = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com/v1/"}
@@ -16,11 +16,6 @@ _OF_PROVIDER = {"openai": "https://api.openai.com/v1", "anthropic": "https://api
 
 def model_address(provider: ProviderName | None, endpoint: str | None, port: int | None) -> str | None:
     """Return the address of a model's OpenAI-compatible API; ``None`` where no option names one.
-
-    Args:
-        provider: Whose API it is.
-        endpoint: Address of a server, which is used instead of the provider's.
-        port: Port of the server, where its address has none.
 
     Raises:
         ConfigurationError: The address is none of HTTP, or there is a port without an address.
@@ -37,11 +32,11 @@ def model_address(provider: ProviderName | None, endpoint: str | None, port: int
         return None if provider is None else _OF_PROVIDER.get(provider)
     try:
         parts = urlsplit(endpoint)
-        own_port, host = parts.port, parts.hostname
+        given_port, host = parts.port, parts.hostname
     except ValueError:  # as for a port of letters
-        own_port, host = None, None
+        given_port, host = None, None
     if parts.scheme not in ("http", "https") or host is None:
         raise ConfigurationError(f"Expected --llm-endpoint to be an address, as http://host:8000, got {endpoint!r}.")
-    netloc = parts.netloc if own_port is not None or port is None else f"{parts.netloc}:{port}"
+    netloc = parts.netloc if given_port is not None or port is None else f"{parts.netloc}:{port}"
     path = parts.path if parts.path.strip("/") else _API_PATH
     return urlunsplit((parts.scheme, netloc, path, parts.query, ""))

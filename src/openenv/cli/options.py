@@ -1,4 +1,4 @@
-"""Arguments and options that several commands have, each defined once; what one command has alone stands with it."""
+"""Arguments and options that several commands have, each defined once."""
 
 from functools import partial
 from typing import Annotated, Any
@@ -21,51 +21,40 @@ def complete_environment(incomplete: str) -> list[str]:
     """Return the names of installed environments that begin like what was typed; a shell offers them for ``ENV``.
 
     Folders and addresses are left to the shell, which completes files where this offers nothing.
-
-    Args:
-        incomplete: What was typed so far.
     """
     return [package.name for package in list_environments() if package.name.startswith(incomplete)]
 
 
 def environment_argument(text: str) -> Any:
-    """Make the argument ``ENV``.
-
-    Args:
-        text: What the command takes for an environment.
-    """
+    """Make the argument ``ENV``."""
     return typer.Argument(metavar="ENV", help=text, autocompletion=complete_environment)
 
 
 def field_paths(paths: list[str] | None) -> list[str]:
-    """Check what ``--traces-leave-out`` is given."""
+    """Check the value of ``--traces-leave-out``."""
     try:
         return [check_field_path(path) for path in paths or ()]
     except ConfigurationError as error:
         raise typer.BadParameter(str(error)) from None
 
 
-def secret_option(*names: str) -> Any:
-    """Make the option that gives a Space a secret.
+space_option = partial(typer.Option, rich_help_panel="Space")
+"""Makes an option that changes a Space."""
 
-    Args:
-        names: What it is called.
-    """
-    return typer.Option(
+
+def secret_option(*names: str) -> Any:
+    """Make the option that gives a Space a secret."""
+    return space_option(
         *names,
         metavar="NAME[=VALUE]",
-        help="Secret; without a value it is the one of your variable of that name. May be given again.",
+        help="Secret, by default with the value of your variable of that name; may be given again.",
         show_default=False,
     )
 
 
 def variable_option(*names: str) -> Any:
-    """Make the option that sets an environment variable where the environment runs.
-
-    Args:
-        names: What it is called.
-    """
-    return typer.Option(
+    """Make the option that sets an environment variable where the environment runs."""
+    return space_option(
         *names, metavar="NAME=VALUE", help="Environment variable; may be given again.", show_default=False
     )
 
@@ -74,19 +63,27 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 TrustRemoteCode = Annotated[
     bool, typer.Option("--trust-remote-code", envvar=TRUST_VARIABLE, help="Run a Space's code on this machine.")
 ]
-Private = Annotated[bool, typer.Option("--private", help="For you and your organization only.")]
+Private = Annotated[bool, space_option("--private", help="Show the Space to you and your organization only.")]
+ListenHost = Annotated[
+    str,
+    typer.Option("--host", help="Address to listen on.  [default: 127.0.0.1, this machine only]", show_default=False),
+]
 
 # What is played, by whom and how.
 PlayedEnvironment = Annotated[str, environment_argument(PLAYED_TEXT)]
 ResetParameters = Annotated[
     list[str] | None,
-    typer.Option("--reset", metavar="NAME=VALUE", help="A parameter of each reset, as in difficulty=hard; repeatable."),
+    typer.Option(
+        "--reset",
+        metavar="NAME=VALUE",
+        help="Parameter of each reset, as in difficulty=hard; may be given again.",
+    ),
 ]
 
 player_option, episodes_option, folder_option = (
     partial(typer.Option, rich_help_panel=heading) for heading in ("Player", "Episodes", "Folder")
 )
-"""What makes an option under a heading, as the options of ``PlaySettings`` have them."""
+"""Function that makes an option under a heading, as the options of ``PlaySettings`` have them."""
 LLMPort = Annotated[
     int | None, player_option(min=1, max=65535, help="Port of --llm-endpoint, where the address has none.")
 ]

@@ -21,8 +21,8 @@ TEMPLATES: Traversable = files("openenv.cli") / "templates"
 SUFFIX = ".tmpl"
 NAME_IN_PATHS = "__name__"
 # As the name of a package these would hide modules that the environment itself imports, or be hidden by them. Python
-# leaves its own tests out of the list of its modules.
-TAKEN_NAMES = frozenset({"openenv", "server", "models", "client", "test", "tests"}) | sys.stdlib_module_names
+# leaves its tests out of the list of its modules.
+RESERVED_NAMES = frozenset({"openenv", "server", "models", "client", "test", "tests"}) | sys.stdlib_module_names
 
 
 def check_name(name: str) -> None:
@@ -39,7 +39,7 @@ def check_name(name: str) -> None:
             "use letters, digits and _, such as my_env."
         )
     other = name if name.endswith("_env") else f"{name}_env"
-    if name in TAKEN_NAMES:
+    if name in RESERVED_NAMES:
         raise typer.BadParameter(f"{name!r} is the name of another module; try {other}.")
     owners = packages_distributions().get(name)
     if owners:
@@ -60,7 +60,7 @@ def new_folder(output_dir: Path, name: str) -> Path:
 
 
 def common_values(name: str) -> dict[str, str]:
-    """Return what stands for ``$name`` and its like in the files of every environment."""
+    """Return the values of ``$name`` and its like in the files of every environment."""
     return {
         "name": name,
         "manifest_name": yaml.safe_dump({"name": name}).strip(),  # in quotes where YAML reads another value, as of `on`
@@ -76,34 +76,18 @@ def common_values(name: str) -> dict[str, str]:
 
 
 def requirement_values(needed: Sequence[str]) -> dict[str, str]:
-    """Return what stands in the files of an environment that list what it needs.
-
-    Args:
-        needed: Its requirements, as pip takes them.
-    """
+    """Return the values of names in the files of an environment that list its requirements."""
     return {"dependencies": json.dumps(needed, ensure_ascii=False), "requirements": "\n".join(needed)}
 
 
 def write_environment(kinds: Sequence[str], folder: Path, values: Mapping[str, str]) -> None:
-    """Write the folder of an environment: the files that every one has, and those of its kinds.
-
-    Args:
-        kinds: Folders of templates; a later one's files stand for those of an earlier one.
-        folder: The folder to fill; made if it is not there.
-        values: What stands for the names in the templates.
-    """
+    """Write the folder of an environment: the files that every one has, and those of its kinds."""
     for kind in ("common", *kinds):
         _write_files(TEMPLATES / kind, folder, values)
 
 
 def _write_files(source: Traversable, target: Path, values: Mapping[str, str]) -> None:
-    """Write the files of a folder of templates.
-
-    Args:
-        source: The folder of templates.
-        target: The folder to fill; made if it is not there.
-        values: What stands for the names in them.
-    """
+    """Write the files of a folder of templates."""
     target.mkdir(parents=True, exist_ok=True)
     for entry in source.iterdir():
         if entry.is_dir():

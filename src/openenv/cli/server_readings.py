@@ -1,4 +1,4 @@
-"""What a running server tells of itself, read again and again: its figures, and its sessions."""
+"""Figures and sessions of a running server, read again and again."""
 
 import time
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ _STARTED = "process_start_time_seconds"
 
 
 class Rates(NamedTuple):
-    """What went on for a while; times are in seconds, ``None`` where there was nothing to time."""
+    """Rates of a server over a while; times are in seconds, ``None`` where there was nothing to time."""
 
     steps_per_s: float
     resets_per_s: float
@@ -35,15 +35,15 @@ class Rates(NamedTuple):
 
 @dataclass(frozen=True)
 class Counts:
-    """What one worker has counted.
+    """Counts of one worker.
 
     Attributes:
         steps: Steps that gave an observation.
         resets: Resets.
         errors: Requests answered with an error.
-        step_buckets: How many steps took at most so long, by the bound in seconds; ``+Inf`` among them.
-        seconds: How long that took; 0 where the worker can't tell.
-        taken_at: When it told, by the monotonic clock.
+        step_buckets: Number of steps that took at most a time, by that time in seconds; ``+Inf`` among them.
+        seconds: Time in which they were counted; 0 where the worker does not report it.
+        measured_at: Time of the answer, by the monotonic clock.
     """
 
     steps: float
@@ -51,10 +51,10 @@ class Counts:
     errors: float
     step_buckets: Mapping[str, float]
     seconds: float
-    taken_at: float
+    measured_at: float
 
     def since(self, earlier: "Counts | None") -> "Counts":
-        """Subtract what the worker had counted before; where it has not, or has started anew, count from its start."""
+        """Subtract the worker's earlier counts; where it has none, or has started anew, count from its start."""
         if earlier is None:
             return self
         more = Counts(
@@ -62,26 +62,26 @@ class Counts:
             resets=self.resets - earlier.resets,
             errors=self.errors - earlier.errors,
             step_buckets=_difference(self.step_buckets, earlier.step_buckets),
-            seconds=self.taken_at - earlier.taken_at,
-            taken_at=self.taken_at,
+            seconds=self.measured_at - earlier.measured_at,
+            measured_at=self.measured_at,
         )
         started_anew = min(more.steps, more.resets, more.errors, *more.step_buckets.values()) < 0
         return self if started_anew else more
 
 
 @dataclass(frozen=True)
-class Reading:
-    """What a server told at one time.
+class ServerFigures:
+    """Figures and sessions of a server at one time.
 
     Attributes:
         families: Its figures, by name.
         sessions: The answer to ``GET /sessions``; ``None`` where the server does not list them.
-        taken_at: When it was asked, by the monotonic clock.
+        measured_at: Time of the request, by the monotonic clock.
     """
 
     families: Mapping[str, Metric]
     sessions: Mapping[str, Any] | None
-    taken_at: float = field(default_factory=time.monotonic)
+    measured_at: float = field(default_factory=time.monotonic)
 
     def total(self, sample: str, **labels: str) -> float:
         """Add up the samples of a name that have these labels, those of all workers."""
@@ -97,12 +97,12 @@ class Reading:
 
     @property
     def about(self) -> dict[str, str]:
-        """What is served, and by what: ``environment``, ``version``, ``python``."""
+        """The served environment: ``environment``, ``version``, ``python``."""
         return next((labels for labels, _ in self._samples("openenv_server_info")), {})
 
     @property
     def uptime_s(self) -> float | None:
-        """Seconds since the first of its processes started; ``None`` where the server can't tell."""
+        """Seconds since the first of its processes started; ``None`` where the server does not report it."""
         started = self.by(_STARTED, "worker").values()
         return time.time() - min(started) if started else None
 
@@ -113,15 +113,11 @@ class Reading:
 
     @property
     def counts(self) -> dict[str, Counts]:
-        """What each worker that answered has counted since it started, by its number."""
+        """Counts of each worker that answered, since it started, by its number."""
         return {worker: self._counts_of(worker) for worker, up in self.by("openenv_worker_up", "worker").items() if up}
 
     def rates(self, earlier: Mapping[str, Counts]) -> Rates:
-        """Say what went on in each worker since its earlier counts, all workers together.
-
-        Args:
-            earlier: What workers had counted, by their numbers. One that is missing is counted from its start.
-        """
+        """Return the rates of all workers together, since their earlier counts by number, or else since their start."""
         counts = [now.since(earlier.get(worker)) for worker, now in self.counts.items()]
         buckets: dict[str, float] = {}
         for count in counts:
@@ -143,7 +139,7 @@ class Reading:
             errors=self.total("openenv_errors_total", worker=worker),
             step_buckets=self.by("openenv_step_duration_seconds_bucket", "le", worker=worker),
             seconds=time.time() - started if started else 0.0,
-            taken_at=self.taken_at,
+            measured_at=self.measured_at,
         )
 
     def _samples(self, name: str) -> list[tuple[dict[str, str], float]]:
@@ -168,7 +164,7 @@ def quantile(buckets: Mapping[str, float], share: float) -> float | None:
     """Estimate a quantile from how many times something took at most each bound, as Prometheus does.
 
     Args:
-        buckets: How many times, by the bound in seconds; ``+Inf`` among them.
+        buckets: Number of times, by the bound in seconds; ``+Inf`` among them.
         share: 0.5 for the median.
 
     Returns:
@@ -193,10 +189,10 @@ def quantile(buckets: Mapping[str, float], share: float) -> float | None:
 
 
 class ServerReadings:
-    """Reads what a server tells of itself.
+    """Reader of a server's figures and sessions.
 
     Args:
-        url: The server's address. If it asks for a token, ``OPENENV_TOKEN`` holds it.
+        url: The server's address. If it requires a token, ``OPENENV_TOKEN`` holds it.
 
     Raises:
         EnvironmentNotFoundError: The address is none.
@@ -208,17 +204,14 @@ class ServerReadings:
         self._headers = authorized_headers(None, None)
         self._opener = opener_for(self.url)
 
-    def read(self, most_sessions: int) -> Reading:
-        """Ask the server. This blocks.
-
-        Args:
-            most_sessions: How many sessions to ask for.
+    def read(self, max_sessions: int) -> ServerFigures:
+        """Request the server's figures and sessions. This blocks.
 
         Raises:
             ConnectionFailedError: It does not answer, or is no OpenEnv server.
-            ServerUnauthorizedError: It asks for a token, or for another one.
+            ServerUnauthorizedError: It requires a token, or another token.
         """
-        asked_at = time.monotonic()
+        requested_at = time.monotonic()
         figures = self._get("/metrics")
         assert figures is not None
         try:
@@ -227,9 +220,9 @@ class ServerReadings:
             raise ConnectionFailedError(f"Expected metrics at {self.url}/metrics, but: {error}.") from error
         if "openenv_sessions" not in families:
             raise ConnectionFailedError(f"{self.url}/metrics has no figures of OpenEnv. Is it an OpenEnv server?")
-        listed = self._get(f"/sessions?limit={most_sessions}", may_be_missing=True)
+        listed = self._get(f"/sessions?limit={max_sessions}", may_be_missing=True)
         try:
-            return Reading(families, None if listed is None else parse_json(listed), asked_at)
+            return ServerFigures(families, None if listed is None else parse_json(listed), requested_at)
         except DocumentError as error:
             raise ConnectionFailedError(f"Expected JSON at {self.url}/sessions, but: {error}.") from error
 
@@ -243,11 +236,11 @@ class ServerReadings:
                 return text
         except HTTPError as error:
             with error:
-                said = server_sentence(error.read())
+                sentence = server_sentence(error.read())
             if error.code == 404 and may_be_missing:
                 return None
             if error.code == 401:
-                raise unauthorized(self.url, said) from error
+                raise unauthorized(self.url, sentence) from error
             raise ConnectionFailedError(
                 f"{self.url} answered with status {error.code}. Is it an OpenEnv server?"
             ) from error

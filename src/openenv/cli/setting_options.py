@@ -1,4 +1,4 @@
-"""Options of a command, derived from the fields of a class of settings: each is declared once, beside its field."""
+"""Options of a command, derived from the fields of a class of settings."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
@@ -39,7 +39,7 @@ class SettingOption:
         hint: Type of the field, without ``None``.
         declared: Names, help, placeholder and heading, as typer reads them.
         check: Returns a value of the field as the settings keep it, or raises ``ConfigurationError``.
-        is_required: Whether the command can't do without it.
+        is_required: Whether the command needs it.
     """
 
     field: str
@@ -75,7 +75,7 @@ class SettingOption:
 
 
 def with_settings(options: Iterable[SettingOption]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add options for settings to a command, before its own.
+    """Add options for settings to a command, before those of its signature.
 
     Args:
         options: The options. The command's first parameter, ``settings``, gets the values that the user gave, by the
@@ -84,9 +84,9 @@ def with_settings(options: Iterable[SettingOption]) -> Callable[[Callable[..., N
     derived = list(options)
 
     def add(command: Callable[..., None]) -> Callable[..., None]:
-        own = [each for name, each in inspect.signature(command).parameters.items() if name != "settings"]
+        other = [each for name, each in inspect.signature(command).parameters.items() if name != "settings"]
         parameters = [each.parameter() for each in derived]
-        parameters += [each.replace(kind=Parameter.KEYWORD_ONLY) for each in own]  # some have no default
+        parameters += [each.replace(kind=Parameter.KEYWORD_ONLY) for each in other]  # some have no default
 
         @wraps(command)
         def run(**arguments: Any) -> None:
@@ -112,7 +112,7 @@ def server_options() -> list[SettingOption]:
             typer.Option(
                 setting.option,
                 metavar=setting.metavar,
-                help=_with_default(setting.help, setting.default_text if _is_shown(setting.default) else ""),
+                help=_with_default(setting.help, setting.default_text if _is_printed(setting.default) else ""),
                 show_default=False,
                 rich_help_panel=setting.group,
             ),
@@ -150,7 +150,7 @@ def fields_of(settings: Any) -> Mapping[str, FieldInfo]:
 
 
 def described(field: FieldInfo, description: str) -> tuple[str, str]:
-    """Split the description of a field into what it is, and its default in words.
+    """Split the description of a field into its first part, and its default in words.
 
     Example:
         >>> described(FieldInfo(default=3), "Attempts at each task.")
@@ -173,11 +173,11 @@ def _option(name: str, field: FieldInfo, option: Option, description: str) -> Se
         default = dashed if field.default else ""
     names = option.names or (f"--{dashed}",)
     flags = (f"{names[0]}/--no-{dashed}",) if hint is bool and field.default is True else names
-    again = " May be given again." if get_origin(hint) in _REPEATED else ""
+    again = "; may be given again" if get_origin(hint) in _REPEATED else ""
     declared = typer.Option(
         *flags,
         metavar=option.metavar,
-        help=_with_default(f"{text[:1].upper()}{text[1:]}.{again}", default),
+        help=_with_default(f"{text[:1].upper()}{text[1:]}{again}.", default),
         show_default=False,
         rich_help_panel=option.heading,
     )
@@ -207,7 +207,7 @@ def _default_text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value.value if isinstance(value, Enum) else value)
 
 
-def _is_shown(default: Any) -> bool:
+def _is_printed(default: Any) -> bool:
     return default is not None and not isinstance(default, bool | tuple)
 
 

@@ -1,4 +1,4 @@
-"""End of a command whose standard input is closed: the program that started it has gone."""
+"""End of a command whose standard input is closed: the program that started it has ended."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ _GRACE_S = 10.0
 
 
 def watch_stdin() -> None:
-    """End this process, with what it has started, when its standard input is closed: in order, else by force."""
+    """End this process, and those that it started, when its standard input is closed: in order, else by force."""
     threading.Thread(target=_stop_on_eof, name="stop-on-eof", daemon=True).start()
 
 
@@ -23,7 +23,7 @@ def _stop_on_eof() -> None:
 
 
 def _signal_all(number: int) -> None:
-    """Signal this process and, where it leads a process group, what it started."""
+    """Signal this process and, where it leads a process group, that group."""
     if os.getpgrp() == os.getpid():
         os.killpg(os.getpgrp(), number)
     else:

@@ -15,7 +15,7 @@ from openenv.core.exceptions import OpenEnvError, ServerError
 def read_target(
     text: str, command: str, kinds: Collection[TargetKind] = PLAYED, *, trusted: bool = False, imports: bool = True
 ) -> Target:
-    """Read what a command was given for an environment, and check that it is there.
+    """Read a command's argument for an environment, and check that it is there.
 
     Args:
         text: The argument.
@@ -48,32 +48,18 @@ def played_environment(text: str, command: str, base_url: str | None = None) -> 
     Args:
         text: The argument.
         command: Name of the command.
-        base_url: Address of the environment's server, if it was given; its package need not be here then, and
-            ``check_server`` requests the server's schemas.
+        base_url: Address of the environment's server, if it was given; its package need not be here then.
 
     Raises:
-        RefusedTargetError: As for ``read_target``.
+        RefusedTargetError: There is no such environment or server, or the command does not take its kind.
     """
     if base_url is None:
         target = read_target(text, command)
         return target.text if target.kind is TargetKind.FOLDER else text
     with refusing_targets():
-        Target.of(base_url).required({TargetKind.ADDRESS}, f"`openenv {command} --base-url`")
         Target.of(text).required(PLAYED, f"`openenv {command}`")
+    read_target(base_url, f"{command} --base-url", {TargetKind.ADDRESS})
     return text
-
-
-def check_server(base_url: str | None) -> None:
-    """Refuse an address at which no server of an environment answers.
-
-    Args:
-        base_url: The address; ``None`` for none.
-
-    Raises:
-        RefusedTargetError: No server answers there, or another one.
-    """
-    if base_url is not None:
-        read_target(base_url, "--base-url", {TargetKind.ADDRESS})
 
 
 @contextmanager

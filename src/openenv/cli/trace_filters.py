@@ -1,13 +1,15 @@
-"""What the commands of traces share: the file, and options that choose episodes."""
+"""Options of the commands of traces: the file, and those that choose episodes."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import typer
 
+from openenv.cli.setting_options import SettingOption
 from openenv.core.exceptions import ConfigurationError
-from openenv.traces.episodes import Flag, Order
+from openenv.traces.episodes import Filter, Flag, Order
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -31,47 +33,80 @@ File = Annotated[
     str,
     typer.Argument(metavar="FILE", help="File of traces, a folder with one, or postgresql://...", callback=traces_at),
 ]
-Limit = Annotated[int, typer.Option(min=0, help="Most episodes, the first; 0 for all.")]
-OfEnvironment = Annotated[str | None, typer.Option("--env", help="Name of the environment.")]
-Split = Annotated[str | None, typer.Option(help="Split of the task.")]
-Index = Annotated[str | None, typer.Option(help="Index of the task.")]
-Seed = Annotated[str | None, typer.Option(help="Seed of the reset.")]
-EpisodeId = Annotated[str | None, typer.Option(help="Id that the reset named.")]
-Session = Annotated[str | None, typer.Option(help="Beginning of the session's name.")]
-OfTransport = Annotated[str | None, typer.Option("--transport", help="Transport: v1, legacy, http, mcp, ors.")]
-OfModel = Annotated[str | None, typer.Option("--model", help="Model or player.")]
-OfToken = Annotated[str | None, typer.Option("--token-name", help="Name of its client's token, of --tokens.")]
-OfLabel = Annotated[str | None, typer.Option("--label", help="What a person calls it: good, bad or another word.")]
-OfVersion = Annotated[str | None, typer.Option("--version", help="Version of the environment.")]
-OfRun = Annotated[int | None, typer.Option("--run", min=0, help="Run of the server: what ids begin with.")]
-Component = Annotated[
-    str | None, typer.Option(help="Component of the rewards: whose total the next two and --order are about.")
-]
-MinReward = Annotated[float | None, typer.Option(help="Lowest sum of rewards.")]
-MaxReward = Annotated[float | None, typer.Option(help="Highest sum of rewards.")]
-OfFlag = Annotated[Flag | None, typer.Option("--flag", help="What stands out about it.")]
-InOrder = Annotated[
-    Order, typer.Option("--order", help="Which come first; best and worst by reward, longest by steps.")
-]
-Since = Annotated[
-    str | None, typer.Option(help="Earliest beginning: 2026-11-24, 2026-11-24T08:30, or 90m, 6h, 7d ago.")
-]
-Until = Annotated[str | None, typer.Option(help="Latest beginning, in the same forms.")]
-Ending = Annotated[
-    EndingName | None, typer.Option(metavar="ENDING", help=f"How it ended: {', '.join(get_args(EndingName))}.")
-]
-Text = Annotated[str | None, typer.Option(help="Text in a request, an answer, or the model's messages.")]
-Evaluations = Annotated[
-    bool | None, typer.Option("--evaluations/--no-evaluations", help="Only, or none, that a training evaluated by.")
-]
+Limit = Annotated[int, typer.Option(min=0, help="Episodes at most, the first ones; 0 for all.")]
+InOrder = Annotated[Order, typer.Option("--order", help="Order; best and worst are by reward, longest by steps.")]
+
+_PLAYED, _HAPPENED = "Filters by task and player", "Filters by time, rewards and content"
+
+
+def _filter(heading: str, field: str, flag: str, description: str, hint: Any = str, **declared: Any) -> SettingOption:
+    """Declare the option of a field of ``Filter``."""
+    option = typer.Option(flag, help=description, rich_help_panel=heading, **declared)
+    return SettingOption(field, flag, hint, option, _as_given)
+
+
+def _as_given(value: Any) -> Any:
+    return value
+
+
+_FILTERS = {
+    each.field: each
+    for each in (
+        _filter(_PLAYED, "environment", "--env", "Name of the environment."),
+        _filter(_PLAYED, "version", "--version", "Version of the environment."),
+        _filter(_PLAYED, "split", "--split", "Split of the task."),
+        _filter(_PLAYED, "index", "--index", "Index of the task."),
+        _filter(_PLAYED, "seed", "--seed", "Seed of the reset."),
+        _filter(_PLAYED, "episode_id", "--episode-id", "Id that the reset named."),
+        _filter(_PLAYED, "model", "--model", "Model or player."),
+        _filter(
+            _PLAYED,
+            "evaluation",
+            "--evaluations/--no-evaluations",
+            "Only episodes of a training's evaluations, or none of them.",
+            bool,
+        ),
+        _filter(_PLAYED, "transport", "--transport", "Transport: v1, legacy, http, mcp, ors."),
+        _filter(_PLAYED, "token_name", "--token-name", "Name of the client's token, of --tokens."),
+        _filter(_PLAYED, "session", "--session", "Beginning of the session's name."),
+        _filter(_PLAYED, "run", "--run", "Run of the server, with which ids begin.", int, min=0),
+        _filter(_HAPPENED, "since", "--since", "Earliest beginning: 2026-11-24, 2026-11-24T08:30, or 90m, 6h, 7d ago."),
+        _filter(_HAPPENED, "until", "--until", "Latest beginning, in the same forms."),
+        _filter(
+            _HAPPENED, "ending", "--ending", f"End: {', '.join(get_args(EndingName))}.", EndingName, metavar="ENDING"
+        ),
+        _filter(_HAPPENED, "min_reward", "--min-reward", "Lowest sum of rewards.", float),
+        _filter(_HAPPENED, "max_reward", "--max-reward", "Highest sum of rewards.", float),
+        _filter(
+            _HAPPENED,
+            "component",
+            "--component",
+            "Component of the rewards, for --min-reward, --max-reward and --order instead of their sum.",
+        ),
+        _filter(_HAPPENED, "flag", "--flag", "Flag of the episode.", Flag),
+        _filter(_HAPPENED, "label", "--label", "Label of a person: good, bad or another word."),
+        _filter(_HAPPENED, "text", "--text", "Text in a request, an answer, or the model's messages."),
+    )
+}
+
+
+def filters(*fields: str) -> list[SettingOption]:
+    """Return the options for fields of ``Filter``; for all of them by default."""
+    return [_FILTERS[field] for field in fields or _FILTERS]
+
+
+def filter_of(values: Mapping[str, Any]) -> Filter:
+    """Return the filter of the options that were given, by the names of its fields.
+
+    Raises:
+        ConfigurationError: A time is none.
+    """
+    times = {name: time_of(values[name], f"--{name}") for name in ("since", "until") if name in values}
+    return Filter(**{**values, **times})
 
 
 def time_of(text: str | None, option: str) -> float | None:
-    """Read a time, given as a date or as how long ago, in seconds since 1970.
-
-    Args:
-        text: The time; ``None`` for none.
-        option: The option that it was given by.
+    """Read a date, or a time ago, in seconds since 1970.
 
     Raises:
         ConfigurationError: It is no time.

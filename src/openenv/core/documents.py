@@ -1,4 +1,4 @@
-"""YAML, JSON and TOML of any origin, read within bounds: of length, of depth, of size after aliases.
+"""YAML, JSON and TOML of any origin, read within bounds of length, depth and size after aliases; files written whole.
 
 A few hundred bytes of YAML can stand for billions of values, since an alias repeats what its anchor holds: to validate
 or print the result then takes minutes and gigabytes. JSON and TOML repeat nothing; their length and depth bound them.
@@ -10,7 +10,9 @@ import re
 import stat
 import tomllib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
 
 import yaml
@@ -220,6 +222,50 @@ def open_regular(file: Path) -> BinaryIO:
         os.close(descriptor)
         raise ConfigurationError(f"{file}: can't be read, since it is no regular file; copy its content into one.")
     return os.fdopen(descriptor, "rb")
+
+
+@contextmanager
+def draft_of(path: Path, *, replaces: bool = True) -> Iterator[Path]:
+    """Yield a path to write a file or folder to, which is moved to its own path at the end, whole or not at all.
+
+    Args:
+        path: The path of the file or folder.
+        replaces: Whether it replaces a file that is there; otherwise a file that is there by then is an error.
+
+    Raises:
+        OSError: It can't be written or moved. What was at the path is as it was.
+    """
+    with TemporaryDirectory(prefix=_draft_prefix(path), dir=path.absolute().parent) as folder:
+        draft = Path(folder) / path.name
+        yield draft
+        if replaces or draft.is_dir():  # no folder replaces a file, or a folder with something in it
+            draft.replace(path)
+        else:
+            os.link(draft, path)
+
+
+def is_draft(found: Path, path: Path) -> bool:
+    """Return whether a file or folder is a draft of a path, as a kill leaves it.
+
+    Args:
+        found: The file or folder.
+        path: The path.
+    """
+    return found.name.startswith(_draft_prefix(path))
+
+
+def write_json(file: Path, value: Any) -> None:
+    """Write a value as a file of JSON, whole or not at all.
+
+    Raises:
+        OSError: It can't be written.
+    """
+    with draft_of(file) as draft:
+        draft.write_text(json.dumps(value, indent=1), "utf-8")
+
+
+def _draft_prefix(path: Path) -> str:
+    return f".{path.name}-"
 
 
 def _parsed(parse: Callable[[Any], Any], text: str | bytes) -> Any:

@@ -1,5 +1,5 @@
-"""Deployment: what ``openenv deploy`` writes, so that servers run in a cluster by themselves.
+"""Deployment: files of ``openenv deploy``, by which a cluster runs servers by itself.
 
-``settings.py`` says what can be chosen, ``manifests.py`` and ``autoscaling.py`` write the objects, ``chart.py`` a Helm
-chart that renders the same, and ``steps.py`` what is to be typed next.
+``settings.py`` has the settings, ``manifests.py`` and ``autoscaling.py`` write the objects, ``chart.py`` a Helm chart
+that renders the same, and ``steps.py`` the next commands.
 """

@@ -11,7 +11,7 @@ _STABLE_S = 600
 
 
 def autoscaling_objects(settings: DeploymentSettings) -> dict[str, Manifest]:
-    """Write what scales a deployment and what tells it of sessions, by the names of the files."""
+    """Write the objects that scale a deployment by its sessions, by the names of the files."""
     match settings.autoscaler:
         case Autoscaler.NONE:
             return {}
@@ -22,7 +22,7 @@ def autoscaling_objects(settings: DeploymentSettings) -> dict[str, Manifest]:
 
 
 def adapter_rules() -> Manifest:
-    """Write the values of the Prometheus adapter's chart that make it know sessions.
+    """Write the values of the Prometheus adapter's chart by which it knows sessions.
 
     They are the same for every deployment; servers have several series, one for each worker and phase.
     """
@@ -76,7 +76,7 @@ def _behavior() -> Manifest:
 
 
 def _pod_monitor(settings: DeploymentSettings) -> Manifest:
-    """Write what tells Prometheus' operator where the metrics are, and with which token they are had."""
+    """Write the object by which Prometheus' operator finds the metrics, with the token for them."""
     endpoint = {
         "port": "http",
         "path": "/metrics",

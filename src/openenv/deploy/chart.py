@@ -1,4 +1,4 @@
-"""A Helm chart that renders the same objects as ``manifests.py`` writes, from values that can be changed."""
+"""Helm chart that renders the same objects as ``manifests.py`` writes, from values that can be changed."""
 
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -12,12 +12,7 @@ from openenv.deploy.yaml_text import yaml_text
 
 
 def write_chart(settings: DeploymentSettings, folder: Path) -> list[Path]:
-    """Write the chart of a deployment.
-
-    Args:
-        settings: What its values say.
-        folder: Where to; made if it is not there.
-    """
+    """Write the chart of a deployment into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     written = _copy(files("openenv.deploy") / "chart", folder)
     chart = {

@@ -1,4 +1,4 @@
-"""Writes a deployment to a folder: manifests for ``kubectl``, or a chart for Helm, and what the autoscaler needs."""
+"""Writes a deployment to a folder: manifests for ``kubectl``, or a chart for Helm, and files for the autoscaler."""
 
 from pathlib import Path
 
@@ -20,13 +20,13 @@ def write_deployment(settings: DeploymentSettings, folder: Path, *, as_chart: bo
     """Write a deployment.
 
     Args:
-        settings: What it is to be like.
-        folder: Where to; made if it is not there.
-        as_chart: Whether to write a Helm chart, in ``chart``, instead of manifests, in ``manifests``. Nobody else may
-            look into that folder where there is a token in it.
+        settings: Settings of the deployment.
+        folder: The folder; made if it is not there.
+        as_chart: Whether to write a Helm chart, in ``chart``, instead of manifests, in ``manifests``. Only the user can
+            read that folder where there is a token in it.
 
     Raises:
-        ConfigurationError: There is something already where they are to be.
+        ConfigurationError: The files are there already.
     """
     target = folder / (CHART if as_chart else MANIFESTS)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):

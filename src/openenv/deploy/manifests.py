@@ -1,4 +1,4 @@
-"""The objects of a deployment: servers, an address for them, and who may reach what."""
+"""Objects of a deployment: servers, an address for them, and network policies."""
 
 from openenv.core.providers.kubernetes.manifests import (
     CONTAINER_PORT,
@@ -119,7 +119,7 @@ def _tokens_volume(settings: DeploymentSettings) -> list[Manifest]:
 
 
 def _tokens_mount(settings: DeploymentSettings) -> list[Manifest]:
-    """Write where the Secret is mounted: as a folder, since a single file of a Secret would never change."""
+    """Write the mount of the Secret: a folder, since a single file of a Secret would never change."""
     if settings.tokens is None:
         return []
     return [{"name": "tokens", "mountPath": _TOKENS_FOLDER, "readOnly": True}]

@@ -38,24 +38,24 @@ class Autoscaler(StrEnum):
 
     NONE = "none"
     PROMETHEUS_ADAPTER = "prometheus-adapter"
-    """Kubernetes' own autoscaler, which learns of sessions by the Prometheus adapter."""
+    """Kubernetes' autoscaler, with sessions from the Prometheus adapter."""
     KEDA = "keda"
 
 
 class Affinity(StrEnum):
-    """Choices of the server that a client's connection goes to."""
+    """Choice of the server that a client's connection goes to."""
 
     CLIENT_IP = "client-ip"
-    """The one that all connections of the client's address go to."""
+    """Server that all connections of the client's address go to."""
     NONE = "none"
-    """Any."""
+    """Any server."""
 
 
 class Egress(StrEnum):
     """Networks that environments may connect to."""
 
     NONE = "none"
-    """Nothing, but for the journal's database."""
+    """No network, but for the journal's database."""
     ALL = "all"
 
 
@@ -73,7 +73,7 @@ class DeploymentSettings:
         namespace: Namespace to deploy to.
         replicas: Servers; with an autoscaler, at least.
         max_replicas: Servers at most, with an autoscaler; default: 4 times the servers at least.
-        autoscaler: What adds and removes servers as sessions come and go.
+        autoscaler: Autoscaler, which adds and removes servers as sessions come and go.
         prometheus_url: Address of Prometheus, seen from the cluster, for the autoscaler KEDA.
         monitoring_namespace: Namespace of Prometheus, which is let in where there is an autoscaler.
         max_sessions: Sessions that a server holds at once; default: the environment's.
@@ -81,9 +81,9 @@ class DeploymentSettings:
         env_vars: Environment variable that is no secret.
         secret_env: Environment variable whose value the Secret has, under its name.
         drain_s: Seconds for episodes to end before a server does.
-        journal: Share a journal in PostgreSQL, whose address the Secret has: sessions go on.
-        affinity: Which of the servers a client's connection goes to.
-        egress: What environments may connect to.
+        journal: Share a journal in PostgreSQL, whose address the Secret has: sessions continue.
+        affinity: Choice of the server for a client's connection.
+        egress: Addresses that environments may connect to.
         allowed_namespaces: Further namespace whose pods may connect to the servers.
         secret: Name of the Secret with the token; default: that of the objects.
         token: The token, where the Secret is to be written too.
@@ -92,7 +92,7 @@ class DeploymentSettings:
         read_only_root: Whether the image's files can't be written.
 
     Raises:
-        ConfigurationError: Something of it makes no sense.
+        ConfigurationError: A setting makes no sense.
     """
 
     name: Annotated[str, Option()]
@@ -184,7 +184,7 @@ class DeploymentSettings:
 
     @property
     def most_replicas(self) -> int:
-        """Servers at most."""
+        """Maximum number of servers."""
         return self.max_replicas if self.max_replicas is not None else 4 * self.replicas
 
     @property
@@ -194,5 +194,5 @@ class DeploymentSettings:
 
     @property
     def grace_s(self) -> int:
-        """Seconds from when a pod is to end to when it is killed."""
+        """Seconds from the signal to end a pod until it is killed."""
         return PRE_STOP_S + self.drain_s + CLOSE_S

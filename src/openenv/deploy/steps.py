@@ -9,13 +9,7 @@ from openenv.deploy.settings import Autoscaler, DeploymentSettings
 
 
 def next_steps(settings: DeploymentSettings, folder: Path, *, as_chart: bool = False) -> str:
-    """Return the commands that bring a deployment into a cluster, and how to reach it then.
-
-    Args:
-        settings: Of the deployment.
-        folder: Where it was written to.
-        as_chart: Whether as a Helm chart.
-    """
+    """Return the commands that install a deployment in a cluster, and its address then."""
     steps = [
         ("Make its Secret, once", [] if settings.token else _make_secret(settings)),
         ("Make the Secret of the named tokens, and again when they change", _make_tokens_secret(settings)),

@@ -10,10 +10,10 @@ _WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes every text that is not beyond doubt."""
+    """Dumper that quotes every text that another reader may take for something else."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        """Write what occurs twice twice."""
+        """Return true: equal values are written twice."""
         return True
 
 
@@ -26,7 +26,7 @@ _Dumper.add_representer(str, _text)
 
 
 def yaml_text(content: Any) -> str:
-    """Write what JSON can hold as YAML, in its own order.
+    """Return JSON values as YAML, in their order.
 
     Example:
         >>> print(yaml_text({"name": "echo", "value": "on", "port": 8000}), end="")

@@ -1,4 +1,4 @@
-"""Catalogs of environments: one file that says what a Git repository has at one commit, to be searched without it.
+"""Catalogs of environments: a file of all that a Git repository has at one commit, to be searched without it.
 
 A catalog is built from files that the commit has, and no environment's code is imported or run for it. Its format is
 that of the public package, `0.1-draft`, and each reads what the other has written.

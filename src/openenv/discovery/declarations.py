@@ -27,7 +27,7 @@ _FRONT_MATTER = re.compile(r"---\r?\n(.*?)^---\r?$", re.DOTALL | re.MULTILINE)
 
 
 class ToolDeclaration(CatalogModel):
-    """The tools that an environment has for agents, and the file that shows it."""
+    """Tools that an environment has for agents, and the file that shows it."""
 
     protocol: Text
     names: list[Text] = Field(min_length=1, max_length=256)
@@ -43,7 +43,7 @@ class ToolDeclaration(CatalogModel):
 
 
 class Declaration(CatalogModel):
-    """The content of ``discovery.json``, which says what no other file does."""
+    """Content of ``discovery.json``, which no other file has."""
 
     description: Text | None = None
     tags: list[Text] = Field(default_factory=list)
@@ -55,14 +55,14 @@ class Declaration(CatalogModel):
 
 
 class Found(NamedTuple):
-    """A value with the place that declares it."""
+    """Value with the file and key that declare it."""
 
     value: Any
     origin: str
 
 
 class FoundLicense(NamedTuple):
-    """A license, with the file that declares it; ``conflict`` where two files declare different ones."""
+    """License, with the file that declares it; ``conflict`` where two files declare different ones."""
 
     name: str
     origin: str | None = None
@@ -92,8 +92,8 @@ class EnvironmentFiles:
         """Read the files of a folder.
 
         Raises:
-            DeclarationError: One of them can't be read.
-            pydantic.ValidationError: ``discovery.json`` says what it may not.
+            DeclarationError: A file can't be read.
+            pydantic.ValidationError: ``discovery.json`` has a value that it may not have.
         """
         manifest = _mapping(parse_yaml, repository.required(f"{path}/openenv.yaml"), f"{path}/openenv.yaml")
         project = read_project(repository, f"{path}/pyproject.toml")

@@ -8,12 +8,7 @@ class CatalogError(ConfigurationError):
 
 
 class DeclarationError(CatalogError):
-    """An environment's files do not say what its entry needs; its place in the catalog is an issue instead.
-
-    Args:
-        code: What is wrong, in a word for programs.
-        message: What is wrong, for people.
-    """
+    """Error in an environment's files, which lack what its entry needs; the catalog has an issue instead."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""The format of a catalog, version ``0.1-draft``: entries, the card of an environment in each, and where they are from.
+"""Format of a catalog, version ``0.1-draft``: entries, the card of an environment in each, and their origin.
 
 A card repeats what the files of one commit declare. Nothing in it was tried, and an owner or a licence is verified
 nowhere.
@@ -136,7 +136,7 @@ class GitArtifact(CatalogModel):
 
 
 class OrchestrationInterface(CatalogModel):
-    """The interface for what drives an environment: always OpenEnv's own."""
+    """Interface for what drives an environment: always OpenEnv's."""
 
     role: Literal["orchestration"]
     protocol: Literal["openenv"]
@@ -199,7 +199,7 @@ class EnvironmentCard(CatalogModel):
 
 
 class DiscoveryEntry(CatalogModel):
-    """One environment of a catalog, with what a search looks at."""
+    """Environment of a catalog, with the text that a search reads."""
 
     context: Literal["https://agenticresourcediscovery.org/context/v1"] = Field(
         default="https://agenticresourcediscovery.org/context/v1", alias="@context"
@@ -238,7 +238,7 @@ def check_tool_names(names: list[str]) -> None:
     """Refuse names that agents' tools do not have.
 
     Raises:
-        ValueError: One of them is what drives an environment.
+        ValueError: A name is of a request that drives an environment.
     """
     controls = [name for name in names if name.casefold() in SIMULATION_CONTROLS]
     if controls:
@@ -246,7 +246,7 @@ def check_tool_names(names: list[str]) -> None:
 
 
 class Inventory(CatalogModel):
-    """The folders below one folder that hold an environment."""
+    """Folders below one folder that hold an environment."""
 
     root: RelativePath
     paths: list[RelativePath]
@@ -271,7 +271,7 @@ class CatalogIssue(CatalogModel):
 
 
 class Generator(CatalogModel):
-    """The rules by which files become entries; both packages have the same."""
+    """Rules by which files become entries; both packages have the same."""
 
     name: Literal["openenv-git-catalog"] = "openenv-git-catalog"
     version: Literal["1"] = "1"
@@ -343,7 +343,7 @@ class CatalogChanges(CatalogModel):
         added: Entries of folders that are new.
         withdrawn: Entries of folders that are gone.
         superseded: Entries of another commit.
-        corrected: Entries of the same commit that say something else.
+        corrected: Entries of the same commit with other contents.
     """
 
     added: list[DiscoveryEntry]

@@ -1,4 +1,4 @@
-"""Build the catalog of a repository."""
+"""Catalog of a repository, built from its files."""
 
 import re
 from hashlib import sha256
@@ -54,7 +54,7 @@ def build_catalog(
         root: The folder that holds the environments' folders.
 
     Returns:
-        The catalog. It is complete where every environment has an entry; its issues say what the others lack.
+        The catalog. It is complete where every environment has an entry; its issues list what the others lack.
 
     Raises:
         CatalogError: An argument is not as it must be, or git can't read the repository.
@@ -82,7 +82,7 @@ def build_catalog(
 
 
 class _Builder:
-    """Makes entries of folders, and issues of folders that can be none."""
+    """Maker of entries of folders, and of issues of folders that can be none."""
 
     def __init__(self, repository: Repository, name: str) -> None:
         self.entries: list[DiscoveryEntry] = []
@@ -101,8 +101,8 @@ class _Builder:
             self._note(path, error.code, str(error), "error")
         except ValidationError as error:
             first = error.errors()[0]
-            place = ".".join(map(str, first["loc"]))
-            self._note(path, "invalid_metadata", f"{path}: {place}: {first['msg']}".replace(": :", ":"), "error")
+            key = ".".join(map(str, first["loc"]))
+            self._note(path, "invalid_metadata", f"{path}: {key}: {first['msg']}".replace(": :", ":"), "error")
         else:
             if license_found.conflict:
                 message = f"{path}: pyproject.toml and README.md declare different licenses."
@@ -135,8 +135,8 @@ class _Builder:
         )
 
     def _identifier(self, path: str) -> str:
-        place = sha256(f"{self._repository.uri}\n{path}".encode()).hexdigest()
-        return f"{self._name}:{place}:{self._repository.revision}"
+        folder = sha256(f"{self._repository.uri}\n{path}".encode()).hexdigest()
+        return f"{self._name}:{folder}:{self._repository.revision}"
 
     def _card(
         self, files: EnvironmentFiles, name: str, description: str, license_found: FoundLicense, requirement: str | None

@@ -1,4 +1,4 @@
-"""Read the files of one commit of a Git repository, by git itself and without a checkout."""
+"""Files of one commit of a Git repository, read by git itself and without a checkout."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ MAX_ENVIRONMENTS = 10_000
 _MANIFEST = "openenv.yaml"
 _TIMEOUT_S = 60
 _SYMLINK = "120000"
-# Nothing is fetched, asked or replaced: what the commit has is what is read.
+# Nothing is fetched, prompted for or replaced: only what the commit has is read.
 _GIT_VARIABLES = {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"}
 
 
@@ -35,9 +35,7 @@ class Repository:
 
     Attributes:
         id: ``OWNER/NAME``.
-        uri: As above.
         revision: The commit's full hash.
-        root: As above.
         environments: The folders with an ``openenv.yaml``, sorted.
 
     Raises:
@@ -115,8 +113,8 @@ class Repository:
                 command, capture_output=True, check=True, timeout=_TIMEOUT_S, env={**os.environ, **_GIT_VARIABLES}
             )
         except subprocess.CalledProcessError as error:
-            said = error.stderr.decode(errors="replace").strip()
-            raise CatalogError(f"git can't read {self._folder}: {said}") from error
+            report = error.stderr.decode(errors="replace").strip()
+            raise CatalogError(f"git can't read {self._folder}: {report}") from error
         except (OSError, subprocess.TimeoutExpired) as error:
             raise CatalogError(f"git can't read {self._folder}: {error}") from error
         return done.stdout

@@ -1,4 +1,4 @@
-"""Search a catalog by words, find one entry in it, and compare it with an earlier one."""
+"""Search in a catalog by words, for an entry, and for the differences to an earlier catalog."""
 
 import re
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def score(query: str, text: str) -> int | None:
-    """Return how many of a query's words a text has, in per cent; ``None`` where it has none of them.
+    """Return the share of a query's words that a text has, in per cent; ``None`` where it has none of them.
 
     A query without words finds everything, with a score of 0.
 
@@ -38,7 +38,7 @@ def search_catalog(
 
     Args:
         snapshot: A complete catalog.
-        query: Words of the task; they are looked for in names, descriptions, tags, tools and example queries.
+        query: Words of the task; they are searched in names, descriptions, tags, tools and example queries.
         filters: Values that fields must have; ``FILTERS`` are the fields.
         limit: Matches at most, from 1 to 1000.
 
@@ -76,10 +76,10 @@ def resolve_entry(snapshot: CatalogSnapshot, identifier: str) -> DiscoveryEntry:
 
 
 def compare_catalogs(previous: CatalogSnapshot, current: CatalogSnapshot) -> CatalogChanges:
-    """Return how two catalogs of one publisher, repository and folder differ.
+    """Return the differences of two catalogs of one publisher, repository and folder.
 
     Raises:
-        CatalogError: One is incomplete, or they are of different publishers, repositories or folders.
+        CatalogError: A catalog is incomplete, or they are of different publishers, repositories or folders.
     """
     for snapshot in (previous, current):
         check_complete(snapshot)

@@ -1,15 +1,13 @@
-"""Catalogs as files, with a digest of what is in them."""
+"""Catalogs as files, with a digest of their contents."""
 
 import json
-import os
-import tempfile
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NoReturn
 
 from pydantic import ValidationError
 
-from openenv.core.documents import open_regular
+from openenv.core.documents import draft_of, open_regular
 from openenv.core.exceptions import ConfigurationError
 from openenv.discovery.errors import CatalogError
 from openenv.discovery.models import CatalogSnapshot
@@ -18,20 +16,20 @@ MAX_CATALOG_BYTES = 16 * 1024 * 1024
 
 
 def catalog_digest(snapshot: CatalogSnapshot) -> str:
-    """Return the digest of a catalog: of all that it says but the digest, as JSON with sorted keys."""
+    """Return the digest of a catalog: of its contents but the digest, as JSON with sorted keys."""
     content = json.dumps(_values(snapshot, without={"digest"}), sort_keys=True, separators=(",", ":"), **_FORMAT)
     return f"sha256:{sha256(content.encode('utf-8')).hexdigest()}"
 
 
 def check_complete(snapshot: CatalogSnapshot) -> None:
-    """Refuse a catalog that lacks environments, or whose content is not what its digest was made of.
+    """Refuse a catalog that lacks environments, or whose digest is of other contents.
 
     Raises:
-        CatalogError: It is such a one.
+        CatalogError: The catalog is incomplete, or changed.
     """
     if not snapshot.complete:
         failed = ", ".join(issue.path for issue in snapshot.issues if issue.severity == "error")
-        raise CatalogError(f"The catalog is incomplete: {failed}. Mend their files, and build it again.")
+        raise CatalogError(f"The catalog is incomplete: {failed}. Correct their files, and build it again.")
     if catalog_digest(snapshot) != snapshot.digest:
         raise CatalogError("The catalog was changed after it was built: its digest is of something else.")
 
@@ -52,8 +50,8 @@ def load_catalog(path: str | Path) -> CatalogSnapshot:
         values = json.loads(content.decode("utf-8"), object_pairs_hook=_distinct, parse_constant=_no_number)
         snapshot = CatalogSnapshot.model_validate(values)
     except (ValidationError, RecursionError) as error:
-        said = error.errors()[0]["msg"] if isinstance(error, ValidationError) else "it is nested too deeply"
-        raise CatalogError(f"{path} is no catalog of version 0.1-draft: {said}.") from error
+        fault = error.errors()[0]["msg"] if isinstance(error, ValidationError) else "it is nested too deeply"
+        raise CatalogError(f"{path} is no catalog of version 0.1-draft: {fault}.") from error
     except ValueError as error:
         raise CatalogError(f"{path} is no catalog: {error}.") from error
     check_complete(snapshot)
@@ -61,7 +59,7 @@ def load_catalog(path: str | Path) -> CatalogSnapshot:
 
 
 def write_catalog(snapshot: CatalogSnapshot, path: str | Path) -> None:
-    """Write a catalog, also an incomplete one, in the place of what the file holds.
+    """Write a catalog, also an incomplete one, over the file's contents.
 
     Raises:
         CatalogError: Its digest is of something else, it is too long, or the file can't be written.
@@ -72,13 +70,8 @@ def write_catalog(snapshot: CatalogSnapshot, path: str | Path) -> None:
     _check_size(len(text.encode("utf-8")))
     file = Path(path)
     try:
-        descriptor, draft = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-                stream.write(text)
-            Path(draft).replace(file)
-        finally:
-            Path(draft).unlink(missing_ok=True)
+        with draft_of(file) as draft:
+            draft.write_text(text, encoding="utf-8")
     except OSError as error:
         raise CatalogError(f"The catalog {file} can't be written: {error.strerror}.") from error
 

@@ -10,7 +10,7 @@ from openenv.doctor.finding import Finding, Status
 
 Probe = Callable[[], Finding]
 LONGEST_S = 1.8
-"""Seconds after which a probe that has not answered is left to itself."""
+"""Seconds after which a probe that has not answered is abandoned."""
 
 
 def probes() -> dict[str, Probe]:
@@ -32,22 +32,14 @@ def probes() -> dict[str, Probe]:
 
 
 def examine(wanted: Mapping[str, Probe], longest_s: float = LONGEST_S) -> list[Finding]:
-    """Run probes at once.
-
-    Args:
-        wanted: The probes, by name.
-        longest_s: Seconds to wait for all of them together.
-
-    Returns:
-        What they found, in their order.
-    """
+    """Run probes at once."""
     attempts = {name: Attempt(probe) for name, probe in wanted.items()}
     deadline = time.monotonic() + longest_s
     return [_finding(name, attempt, deadline, longest_s) for name, attempt in attempts.items()]
 
 
 def first_missing(findings: Sequence[Finding]) -> Finding | None:
-    """Return the first thing that is missing."""
+    """Return the first finding of something that is missing."""
     return next((finding for finding in findings if finding.status is Status.MISSING), None)
 
 

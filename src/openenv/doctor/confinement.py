@@ -1,4 +1,4 @@
-"""Probes of what keeps code and pages in: the sandbox and the browser, which are really started."""
+"""Probes of the sandbox and the browser, which keep code and pages in and are really started."""
 
 import os
 import shutil
@@ -9,7 +9,7 @@ from openenv.core.exceptions import ConfigurationError, SandboxUnavailableError
 from openenv.core.sandbox.cgroup import VARIABLE as CGROUP
 from openenv.core.sandbox.sandbox import Sandbox
 from openenv.doctor.finding import Finding, Status
-from openenv.doctor.programs import TIMEOUT_S
+from openenv.doctor.programs import TIMEOUT_S, output_of
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome")
 _PAGE = "data:text/html,<p>it works"
@@ -42,18 +42,10 @@ def browser() -> Finding:
         return Finding("browser", Status.MISSING, "there is no Chromium on the path", used_for, remedy)
     options = ["--headless", "--disable-gpu", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
     try:
-        shown = subprocess.run(  # noqa: S603  # a browser found on PATH
-            [command, *options, "--dump-dom", _PAGE],
-            check=False,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=TIMEOUT_S,
-        )
+        page = output_of(command, *options, "--dump-dom", _PAGE)
     except subprocess.TimeoutExpired:
         return Finding("browser", Status.UNSURE, f"{command} had not shown a page after {TIMEOUT_S:g} s", used_for)
-    if "it works" in shown.stdout:
+    if "it works" in page.stdout:
         return Finding("browser", Status.READY, f"{command} shows pages", used_for)
-    lines = shown.stderr.strip().splitlines()
+    lines = page.stderr.strip().splitlines()
     return Finding("browser", Status.MISSING, f"{command} shows no page: {lines[-1] if lines else ''}", used_for)

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class Status(StrEnum):
-    """States of what a probe looks at."""
+    """Status of the subject of a probe."""
 
     READY = "ready"
     MISSING = "missing"
@@ -18,11 +18,11 @@ class Finding:
     """Finding of a probe.
 
     Attributes:
-        name: What it is called, as in ``docker``.
+        name: Its name, as in ``docker``.
         status: Whether it can be used.
-        detail: What there is, or what is wrong.
-        used_for: What it is good for.
-        remedy: The command that brings it; empty where nothing is missing, or no command would help.
+        detail: Description of it, or of the fault.
+        used_for: Its use.
+        remedy: The command that adds it; empty where nothing is missing, or no command would help.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Probes of the machine itself: memory, disk, descriptors, the port, and where a journal would go."""
+"""Probes of the machine itself: memory, disk, descriptors, the port, and the folder of a journal."""
 
 import os
 import shutil
@@ -12,17 +12,17 @@ from openenv.doctor.finding import Finding, Status
 _GIBIBYTE = 2**30
 _LEAST_MEMORY = _GIBIBYTE // 2
 _LEAST_DISK = _GIBIBYTE
-# A session of the legacy wire, and one with a process of its own, takes some descriptors.
+# A session of the legacy wire, and one with a separate process, takes some descriptors.
 _ENOUGH_DESCRIPTORS = 4096
 _PORT = 8000
 
 
 def memory() -> Finding:
-    """Look how much memory is free."""
+    """Find how much memory is free."""
     used_for = "sessions; some 12 KiB each, and what the environment needs"
     file = Path("/proc/meminfo")
     if not file.exists():  # not Linux
-        return Finding("memory", Status.UNSURE, "this system does not say how much is free", used_for)
+        return Finding("memory", Status.UNSURE, "this system does not report how much is free", used_for)
     lines = dict(line.split(":", 1) for line in file.read_text("utf-8", "replace").splitlines())
     free, total = (int(lines[name].split()[0]) * 1024 for name in ("MemAvailable", "MemTotal"))
     status = Status.READY if free >= _LEAST_MEMORY else Status.UNSURE
@@ -30,7 +30,7 @@ def memory() -> Finding:
 
 
 def disk() -> Finding:
-    """Look how much space there is for temporary files."""
+    """Find how much space there is for temporary files."""
     folder = tempfile.gettempdir()
     free = shutil.disk_usage(folder).free
     status = Status.READY if free >= _LEAST_DISK else Status.UNSURE
@@ -38,21 +38,21 @@ def disk() -> Finding:
 
 
 def descriptors() -> Finding:
-    """Look how many files and sockets a process may have open."""
+    """Find how many files and sockets a process may have open."""
     used_for = "many clients at once"
     try:
         import resource  # not on every system
     except ImportError:
-        return Finding("descriptors", Status.UNSURE, "this system does not say how many there may be", used_for)
+        return Finding("descriptors", Status.UNSURE, "this system does not report how many there may be", used_for)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= _ENOUGH_DESCRIPTORS:
         return Finding("descriptors", Status.READY, f"up to {soft:,} files and sockets at once", used_for)
-    most = "unlimited" if hard == resource.RLIM_INFINITY else f"{hard}"
-    return Finding("descriptors", Status.UNSURE, f"no more than {soft:,} at once", used_for, f"ulimit -n {most}")
+    limit = "unlimited" if hard == resource.RLIM_INFINITY else f"{hard}"
+    return Finding("descriptors", Status.UNSURE, f"no more than {soft:,} at once", used_for, f"ulimit -n {limit}")
 
 
 def port() -> Finding:
-    """Look whether the usual port is free."""
+    """Check whether the usual port is free."""
     used_for = "openenv serve, unless it is given another one"
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -65,7 +65,7 @@ def port() -> Finding:
 
 
 def journal() -> Finding:
-    """Look whether a journal could be written: where ``OPENENV_JOURNAL`` says, or else here."""
+    """Check whether a journal could be written: in the folder of ``OPENENV_JOURNAL``, or else here."""
     used_for = "sessions that survive their server"
     location = os.environ.get("OPENENV_JOURNAL") or "journal"
     if is_address(location):

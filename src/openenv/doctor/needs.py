@@ -3,11 +3,11 @@
 from functools import partial
 from pathlib import Path
 
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 
 from openenv.auto.package import EnvironmentPackage
 from openenv.core.documents import read_text
-from openenv.core.providers.venv.requirements import Requirements, read_requirements
+from openenv.core.providers.venv.requirements import Requirements, read_requirements, requirement_of
 from openenv.doctor.checkup import Probe, probes
 from openenv.doctor.finding import Finding, Status
 from openenv.doctor.packages import missing
@@ -17,16 +17,16 @@ _BROWSER = "playwright"
 
 
 def probes_for(package: EnvironmentPackage) -> dict[str, Probe]:
-    """Return the probes of what an environment needs: its packages, OpenEnv's extras, a sandbox, a browser.
+    """Return the probes of an environment's needs: its packages, OpenEnv's extras, a sandbox, a browser.
 
     Raises:
-        ConfigurationError: Its folder says nothing readable of what it requires.
+        ConfigurationError: The requirements in its folder can't be read.
     """
     known = probes()
     requirements = read_requirements(package.folder)
     needed: dict[str, Probe] = {"packages": partial(packages_of, package.folder, requirements)}
     needed |= {name: known[name] for extra in sorted(requirements.extras) if (name := f"extra {extra}") in known}
-    if any(_name_of(line) == _BROWSER for line in requirements.lines):
+    if any(each.name == _BROWSER for each in _named(requirements)):
         needed["browser"] = known["browser"]
     if _imports(package.folder, _SANDBOX):
         needed["sandbox"] = known["sandbox"]
@@ -34,9 +34,9 @@ def probes_for(package: EnvironmentPackage) -> dict[str, Probe]:
 
 
 def packages_of(folder: Path, requirements: Requirements) -> Finding:
-    """Look whether what an environment requires is installed."""
+    """Check whether an environment's requirements are installed."""
     lines = requirements.lines
-    absent = missing([Requirement(line) for line in lines if _name_of(line)])
+    absent = missing(_named(requirements))
     if absent:
         remedy = f"{requirements.install_command()}  # or: openenv serve {folder} --venv"
         return Finding("packages", Status.MISSING, absent, "its own code", remedy)
@@ -44,12 +44,9 @@ def packages_of(folder: Path, requirements: Requirements) -> Finding:
     return Finding("packages", Status.READY, detail, "its own code")
 
 
-def _name_of(line: str) -> str:
-    """Return the name in a requirement; empty where it is none, but an option or a path."""
-    try:
-        return Requirement(line).name
-    except InvalidRequirement:
-        return ""
+def _named(requirements: Requirements) -> list[Requirement]:
+    """Return the requirements that have a name, without options and paths."""
+    return [found for line in requirements.lines if (found := requirement_of(line)) is not None]
 
 
 def _imports(folder: Path, module: str) -> bool:

@@ -1,4 +1,4 @@
-"""Probes of Python's packages: OpenEnv's extras, and what an environment requires."""
+"""Probes of Python's packages: OpenEnv's extras, and an environment's requirements."""
 
 from collections.abc import Iterable
 from importlib.metadata import Distribution, PackageNotFoundError, distribution, version
@@ -43,14 +43,14 @@ _USED_FOR = {
 
 
 def openenv() -> Finding:
-    """Look whether this OpenEnv is alone in its folder, and has both of its names."""
+    """Check whether this OpenEnv is alone in its folder, and has both of its names."""
     if is_mixed(PACKAGE_FOLDER):
         message, _, remedy = MESSAGE.format(folder=PACKAGE_FOLDER).partition(": ")
         return Finding("openenv", Status.MISSING, message, "everything", remedy)
     try:
         other = distribution(OTHER_NAME)
     except PackageNotFoundError:
-        detail = f"{DISTRIBUTION} {__version__}; a package that requires {OTHER_NAME} would bring the public OpenEnv"
+        detail = f"{DISTRIBUTION} {__version__}; a package that requires {OTHER_NAME} would install the public OpenEnv"
         return Finding("openenv", Status.READY, detail, _USED_FOR_OTHER_NAME, "pip install ./distributions/openenv")
     if not _requires_ours(other):
         detail = f"the public OpenEnv ({OTHER_NAME} {other.version}) is installed beside {DISTRIBUTION} {__version__}"
@@ -63,12 +63,12 @@ def _requires_ours(other: Distribution) -> bool:
 
 
 def extras() -> list[str]:
-    """Return the names of OpenEnv's extras, without those that bring nothing."""
+    """Return the names of OpenEnv's extras, without those that install nothing."""
     return sorted(_USED_FOR)
 
 
 def extra(name: str) -> Finding:
-    """Look whether what an extra brings is installed."""
+    """Check whether the packages of an extra are installed."""
     wanted = requirements_of(name)
     absent = missing(wanted)
     used_for = _USED_FOR[name]

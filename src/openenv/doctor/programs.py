@@ -1,4 +1,4 @@
-"""Probes of programs that are installed beside Python: Docker, uv, and what drives a GPU."""
+"""Probes of programs that are installed beside Python: Docker, uv, and a driver of a GPU."""
 
 import shutil
 import subprocess
@@ -78,7 +78,7 @@ def output_of(*command: str) -> "subprocess.CompletedProcess[str]":
 
 
 def _torch() -> str:
-    """Return which PyTorch is installed, without the seconds that importing it takes."""
+    """Return the version of PyTorch that is installed, without the seconds of its import."""
     try:
         installed = version("torch")
     except PackageNotFoundError:

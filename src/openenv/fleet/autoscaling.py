@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from openenv.core.exceptions import ConfigurationError
 
-_LEAST_FREE_SHARE, _MOST_FREE_SHARE = 0.0, 0.9
+_LEAST_FREE_SHARE, _MAX_FREE_SHARE = 0.0, 0.9
 
 
 @dataclass(frozen=True)
@@ -13,13 +13,13 @@ class Autoscaling:
     """Bounds between which a fleet chooses the number of its replicas.
 
     Attributes:
-        min_replicas: The fewest.
-        max_replicas: The most.
+        min_replicas: Smallest number of replicas.
+        max_replicas: Largest number of replicas.
         free_share: Part of all slots that is to be free. Where less is, replicas are added.
-        calm_s: Seconds for which there must have been one replica too many before it is taken away.
+        calm_s: Seconds for which there must have been one replica too many before it is removed.
 
     Raises:
-        ConfigurationError: One of them makes no sense.
+        ConfigurationError: A bound makes no sense.
     """
 
     min_replicas: int
@@ -33,21 +33,21 @@ class Autoscaling:
                 "Expected min_replicas to be at least 1 and max_replicas no fewer, got "
                 f"{self.min_replicas} and {self.max_replicas}."
             )
-        if not _LEAST_FREE_SHARE <= self.free_share <= _MOST_FREE_SHARE:
+        if not _LEAST_FREE_SHARE <= self.free_share <= _MAX_FREE_SHARE:
             raise ConfigurationError(f"Expected free_share to be from 0 to 0.9, got {self.free_share}.")
         if not 0 <= self.calm_s < math.inf:
             raise ConfigurationError(f"Expected calm_s to be 0 or more seconds, got {self.calm_s}.")
 
     def within(self, replicas: int) -> int:
-        """Bring a number of replicas between the bounds."""
+        """Limit a number of replicas to the bounds."""
         return max(self.min_replicas, min(replicas, self.max_replicas))
 
     def needed(self, sessions: int, capacity: int) -> int:
-        """Return how many replicas keep the share of slots free that is to be free.
+        """Return the number of replicas that keep the share of slots free that is to be free.
 
         Args:
             sessions: Sessions that there are, and those that found no slot.
-            capacity: Places of one replica.
+            capacity: Slots of a replica.
 
         Example:
             >>> Autoscaling(1, 8, free_share=0.2).needed(sessions=100, capacity=50)
@@ -56,12 +56,12 @@ class Autoscaling:
         return self.within(math.ceil(sessions / (capacity * (1 - self.free_share))))
 
     def has_one_too_many(self, replicas: int, sessions: int, capacity: int) -> bool:
-        """Return whether one fewer would do, with half as much again left free, so that it is not soon missed.
+        """Return whether one fewer would do, with half as much again left free, so that it is not soon missing.
 
         Args:
-            replicas: How many there are.
-            sessions: Sessions that there are.
-            capacity: Places of one replica.
+            replicas: Number of replicas.
+            sessions: Number of sessions.
+            capacity: Slots of a replica.
 
         Example:
             >>> scaling = Autoscaling(1, 8, free_share=0.2)

@@ -34,12 +34,7 @@ class BackgroundTasks:
         return task
 
     def run_lasting(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
-        """Start work that an exception must not end: it is logged, and the work starts again after a pause.
-
-        Args:
-            name: What the work is, for the log.
-            work: Makes the coroutine; once that returns, the work is done.
-        """
+        """Start work that an exception must not end: it is logged, and the work starts again after a pause."""
         return self.run(_until_done(name, work))
 
     async def close(self) -> None:

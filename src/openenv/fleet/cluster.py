@@ -1,4 +1,4 @@
-"""Ray, as a fleet uses it: one that exists already, or one of the fleet's own on this machine."""
+"""Ray, as a fleet uses it: a Ray that exists already, or one on this machine that ends with the fleet."""
 
 import logging
 import os
@@ -18,10 +18,10 @@ from openenv.core.exceptions import ConfigurationError, ProviderError
 logger = logging.getLogger(__name__)
 
 ADDRESS_VARIABLE = "RAY_ADDRESS"
-"""Names a Ray that runs already."""
+"""Variable with the address of a Ray that runs already."""
 
-# Variables for a Ray of the fleet's own, which its processes inherit. By the first one it takes the
-# loopback address for its own, on Linux too, and then listens on nothing else.
+# Variables for a Ray that the fleet starts, which its processes inherit. By the first one it takes the
+# loopback address as its address, on Linux too, and then listens on nothing else.
 _LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 _OWN_VARIABLES = {
     _LOOPBACK: "0",
@@ -29,7 +29,7 @@ _OWN_VARIABLES = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_USAGE_STATS_ENABLED": "0",
 }
-# Whoever talks to it has to show a token. Ray reads that once in a process, sets the mode itself, and would otherwise
+# Its clients have to show a token. Ray reads that once in a process, sets the mode itself, and would otherwise
 # keep a token in the user's home.
 _TOKEN, _AUTH_MODE = "RAY_AUTH_TOKEN", "RAY_AUTH_MODE"
 _own_token = new_token()
@@ -42,20 +42,20 @@ _LONGEST_TEMPORARY = 24
 
 
 class Cluster:
-    """The Ray that a fleet uses.
+    """Ray that a fleet uses.
 
     Attributes:
-        is_own: Whether it was started for the fleet, on this machine, and ends with it.
+        is_started_here: Whether it was started for the fleet, on this machine, and ends with it.
     """
 
     def __init__(self) -> None:
         ray = import_ray()
-        self.is_own = not ray.is_initialized() and not os.environ.get(ADDRESS_VARIABLE)
+        self.is_started_here = not ray.is_initialized() and not os.environ.get(ADDRESS_VARIABLE)
         self._leaves = not ray.is_initialized()
         self._folder: str | None = None
         self._before: dict[str, str | None] = {}
         try:
-            if self.is_own:
+            if self.is_started_here:
                 self._start(ray)
             elif self._leaves:
                 ray.init(log_to_driver=True, logging_level=logging.ERROR)
@@ -71,7 +71,7 @@ class Cluster:
         return sum(bool(node["Alive"]) for node in import_ray().nodes())
 
     def free_resources(self) -> str:
-        """Describe what it has and what is left of that, for an error."""
+        """Describe its resources and the free ones, for an error."""
         ray = import_ray()
         has, left = ray.cluster_resources(), ray.available_resources()
         return (
@@ -80,7 +80,7 @@ class Cluster:
         )
 
     def close(self) -> None:
-        """Leave it, and end it if it is the fleet's own. May be called twice."""
+        """Leave it, and end it if it was started for the fleet. May be called twice."""
         if self._leaves:
             import_ray().shutdown()
         self._leaves = False
@@ -134,6 +134,6 @@ def _set_back(variables: Mapping[str, str | None]) -> None:
 
 
 def _short_folder() -> str | None:
-    """Return where a folder gets a short path; ``None`` for where temporary files lie anyway."""
+    """Return a folder with a short path; ``None`` for that of temporary files."""
     usual = tempfile.gettempdir()
-    return "/tmp" if len(usual) > _LONGEST_TEMPORARY and Path("/tmp").is_dir() else None  # noqa: S108  # mkdtemp's own
+    return "/tmp" if len(usual) > _LONGEST_TEMPORARY and Path("/tmp").is_dir() else None  # noqa: S108  # that of mkdtemp

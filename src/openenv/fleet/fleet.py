@@ -40,26 +40,27 @@ class Fleet:
     """Many servers of one environment behind one address, on Ray.
 
     It starts Ray on this machine, unless ``RAY_ADDRESS`` names one that runs, or this program uses one already; such a
-    one is left running. The servers are actors of Ray's, which places them by what they need. All methods block.
+    one is left running. The servers are actors of Ray's, which starts them where their resources are. All methods
+    block.
 
     Args:
-        environment: Name or folder of an environment, ``PREFIX:ID``, a class, a function that makes environments, or
-            what ``find_target`` has found.
-        replicas: How many servers to begin with.
+        environment: Name or folder of an environment, ``PREFIX:ID``, a class, a function that makes environments, or a
+            result of ``find_target``.
+        replicas: Number of servers to begin with.
         host: Address to listen on. The default is reachable from this machine only; on another one, and with a Ray of
             several machines, clients need the fleet's ``token``.
         port: Port to listen on; 0 takes a free one.
         max_sessions: Sessions at once of each server; by default the environment's.
         autoscaling: Bounds between which the fleet chooses the number of its servers by its sessions; by default it has
             ``replicas`` until ``scale`` is called.
-        resources: What each server needs: it gets a place where there is as much. By default one processor, and on a
-            Ray that is the fleet's own, nothing.
-        runtime_env: What Ray brings to the servers' processes, such as an environment's package, in Ray's own words.
+        resources: Resources of each server, which runs where they are free. By default one processor, and on a Ray that
+            the fleet starts, nothing.
+        runtime_env: Ray's setting of that name for the servers' processes, such as an environment's package.
         start_timeout_s: Seconds that a server may need until it is ready.
         hang_s: Seconds without an answer after which a server is replaced.
         log_level: Least severe log message that is shown; by default ``OPENENV_LOG_LEVEL``, or ``warning``.
         log_format: How to write the log, see ``logs.log_config``.
-        tls: The certificate to serve ``https`` and ``wss`` with; it has to lie at the same place on each machine.
+        tls: The certificate to serve ``https`` and ``wss`` with; it has to have the same path on each machine.
         **settings: See ``ServerSettings``; each server gets them.
 
     Raises:
@@ -161,7 +162,7 @@ class Fleet:
         self._listener = listen(self._host, self._port)
         try:
             self._cluster = Cluster()
-            atexit.register(self.close)  # after Ray's own, which is called later then
+            atexit.register(self.close)  # after that of Ray, which is called later then
             plan = self._plan(self._cluster)
             from openenv.fleet.running import RunningFleet  # it needs a Ray that was started
 
@@ -177,7 +178,7 @@ class Fleet:
         """Have so many servers. Those that are too many drain; this returns when that is done.
 
         Args:
-            replicas: How many.
+            replicas: Number of servers.
 
         Raises:
             ConfigurationError: It is fewer than one, or not between the bounds of ``autoscaling``.
@@ -191,12 +192,12 @@ class Fleet:
     ) -> None:
         """Replace all servers by new ones, without an interruption; this returns when that is done.
 
-        Each new server starts before an old one drains, in a process of its own that imports the environment again.
-        Sessions that are left when an old server ends go on in the new one, where there is a journal and the
+        Each new server starts before an old one drains, in a separate process that imports the environment again.
+        Sessions that are left when an old server ends continue in the new one, where there is a journal and the
         environment is still the same class, name and version.
 
         Args:
-            environment: What to serve from now on; by default the same, as it lies on the disk now.
+            environment: Environment to serve from now on; by default the same, as it is on the disk now.
             max_sessions: Sessions at once of each server; by default as before.
             **settings: Settings that change; the journal, and who may use the fleet, stay as they are.
 
@@ -228,12 +229,12 @@ class Fleet:
         return thread.run(_call(running.status))
 
     def drain(self) -> None:
-        """Open no further sessions, and let the episodes that are under way end; what is left is to close it."""
+        """Open no further sessions, and let the episodes that are under way end, before it is closed."""
         thread, running = self._at_work()
         thread.run(running.drain())
 
     def close(self) -> None:
-        """End all servers, and Ray if it is the fleet's own. May be called twice."""
+        """End all servers, and the Ray that the fleet has started. May be called twice."""
         atexit.unregister(self.close)
         thread, self._thread = self._thread, None
         running, self._running = self._running, None
@@ -268,7 +269,7 @@ class Fleet:
         from openenv.fleet.running import FleetPlan
 
         if (
-            not (cluster.is_own and is_loopback(self._host) and self._access.trusts_this_machine)
+            not (cluster.is_started_here and is_loopback(self._host) and self._access.trusts_this_machine)
             and self._access.requires_token
             and self._access.token is None
         ):
@@ -297,10 +298,10 @@ class Fleet:
         return ServerConfig.read(self._settings, max_sessions=self._max_sessions)
 
     def _server_plan(self, cluster: Cluster) -> ServerPlan:
-        resources = self._resources or Resources(cpus=None if cluster.is_own else 1)
+        resources = self._resources or Resources(cpus=None if cluster.is_started_here else 1)
         return ServerPlan(
             environment=self._environment,
-            host=self._host if cluster.is_own else None,
+            host=self._host if cluster.is_started_here else None,
             variables=server_variables(self._settings, self._max_sessions),
             resources=resources,
             runtime_env=self._runtime_env,
@@ -311,7 +312,7 @@ class Fleet:
 
 
 class _LoopThread:
-    """An event loop in a thread of its own."""
+    """An event loop in a separate thread."""
 
     def __init__(self) -> None:
         self._loop = new_event_loop()

@@ -33,12 +33,12 @@ class ServerPlan:
     """Settings of a server of a fleet.
 
     Attributes:
-        environment: Name or folder of an environment, ``PREFIX:ID``, what ``find_target`` finds by such, or what makes
+        environment: Name or folder of an environment, ``PREFIX:ID``, a result of ``find_target``, or a factory of
             environments, such as a class.
         host: Address to listen on; ``None`` for that of the machine that Ray chooses.
         variables: Environment variables of its process.
-        resources: What Ray sets aside for it; it is placed where there is as much.
-        runtime_env: What Ray brings to its process, in Ray's own words.
+        resources: Resources that Ray reserves for it, where they are free.
+        runtime_env: Ray's setting of that name for its process.
         log_level: Least severe log message that is shown; ``None`` for the default.
         log_format: How to write the log.
         tls: The certificate to serve ``wss`` with.
@@ -77,10 +77,7 @@ def name_of(environment: Any) -> str:
 
 
 def environment_of(given: Any) -> Any:
-    """Bring what a user gave for an environment into a form that means the same in another process.
-
-    Args:
-        given: A name, a folder, a class, a function or a partial.
+    """Return a form of an environment that means the same in another process.
 
     Raises:
         ConfigurationError: It is one instance, which several servers can't share.
@@ -99,8 +96,8 @@ def environment_of(given: Any) -> Any:
 
 def server_variables(settings: ServerSettings, max_sessions: int | None) -> dict[str, str]:
     """Return the environment variables in which the servers of a fleet get their settings."""
-    own = {
+    variables = {
         name: value for name, value in os.environ.items() if name.startswith(_HANDED_ON) or name == SESSIONS_VARIABLE
     }
-    own |= environment_variables(settings)
-    return own if max_sessions is None else own | environment_variables({"max_sessions": max_sessions})
+    variables |= environment_variables(settings)
+    return variables if max_sessions is None else variables | environment_variables({"max_sessions": max_sessions})

@@ -1,4 +1,4 @@
-"""One server of a fleet, as the fleet sees it."""
+"""Server of a fleet, as the fleet sees it."""
 
 import asyncio
 import logging
@@ -24,27 +24,23 @@ logger = logging.getLogger(__name__)
 
 # Clients that were sent to a server, and have no session after so long, will not come any more.
 _ON_THEIR_WAY_S = 8.0
-# How long a server may need for an answer about what goes on, and to end.
+# Seconds that a server may need for a report, and to end.
 _ANSWER_TIMEOUT_S = 2.0
-# A server that has not said for so long how full it is hangs, or nearly so, and is asked nothing else.
+# A server that has not reported its load for so long hangs, or nearly so, and gets no other request.
 _SILENT_S = 3.0
 _END_TIMEOUT_S = 11.0
 
 
 class Replica:
-    """One server of a fleet.
-
-    Args:
-        plan: What it is to be.
-        number: Its number.
+    """Server of a fleet.
 
     Attributes:
         number: Its number.
-        plan: What it is to be.
-        phase: Where it stands.
-        load: How full it was at its last report.
-        asked_at: When the question for it was put, by the monotonic clock.
-        started: Where it serves; ``None`` before.
+        plan: Its settings.
+        phase: Its phase.
+        load: Its load at its last report.
+        requested_at: Time of the request for it, by the monotonic clock.
+        started: Its address and process; ``None`` before it serves.
         successor: The replica that replaces it, to which its clients are sent.
     """
 
@@ -53,7 +49,7 @@ class Replica:
         self.plan = plan
         self.phase = Phase.STARTING
         self.load = Load(0, 0)
-        self.asked_at = 0.0
+        self.requested_at = 0.0
         self.started: Started | None = None
         self.successor: Replica | None = None
         self._actor: Any = None
@@ -69,10 +65,10 @@ class Replica:
     @property
     def expected_load(self) -> Load:
         """Load once all clients have come that were sent to it."""
-        return Load(self.load.taken + sum(count for _, count in self._granted), self.load.capacity)
+        return Load(self.load.used + sum(count for _, count in self._granted), self.load.capacity)
 
     def grant(self, count: int) -> None:
-        """Note that clients are on their way, for so many slots."""
+        """Count slots for clients that are on their way."""
         self._granted.append((time.monotonic(), count))
 
     def status(self) -> ReplicaStatus:
@@ -82,7 +78,7 @@ class Replica:
             number=self.number,
             phase=self.phase,
             address="" if started is None else f"{started.host}:{started.port}",
-            sessions=self.load.taken,
+            sessions=self.load.used,
             capacity=self.load.capacity,
             pid=0 if started is None else started.pid,
             node="" if started is None else started.node,
@@ -92,7 +88,7 @@ class Replica:
         """Have Ray choose a machine for it and start it there.
 
         Raises:
-            ProviderError: No machine has what it needs, or it could not start.
+            ProviderError: No machine has its resources, or it could not start.
         """
         try:
             async with asyncio.timeout(timeout_s):
@@ -107,7 +103,7 @@ class Replica:
         assert self.started is not None
         self._process = _descriptor_of(self.started)
         self.load = Load(0, self.started.capacity)
-        self.asked_at = time.monotonic()
+        self.requested_at = time.monotonic()
         self.phase = Phase.SERVING
 
     async def look(self, timeout_s: float) -> bool:
@@ -117,19 +113,19 @@ class Replica:
             RayError: Its process has ended.
             TimeoutError: It did not answer in time: it hangs.
         """
-        asked_at = time.monotonic()
+        requested_at = time.monotonic()
         async with asyncio.timeout(timeout_s):
             occupancy = await self._actor.occupancy.remote()
         if occupancy is None:
             return False
         self._note_arrivals(occupancy.opened - self._opened)
         self.load, self._opened = occupancy
-        self.asked_at = asked_at
+        self.requested_at = requested_at
         return True
 
     async def answer(self, question: Report) -> Report | None:
-        """Put a question to it; ``None`` where it gives no answer in time, or has given none for a while."""
-        if self._actor is None or time.monotonic() - self.asked_at > _SILENT_S:
+        """Request a report; ``None`` where it does not come in time, or none has come for a while."""
+        if self._actor is None or time.monotonic() - self.requested_at > _SILENT_S:
             return None
         try:
             async with asyncio.timeout(_ANSWER_TIMEOUT_S):
@@ -166,7 +162,7 @@ class Replica:
 
     def release(self) -> None:
         """Have Ray end the process, whose server has ended."""
-        if ray.is_initialized():  # else its processes have ended, and to ask it would start another one
+        if ray.is_initialized():  # else its processes have ended, and a request to it would start another one
             ray.kill(self._actor)
         self._actor = None
         if self._process is not None:
@@ -183,7 +179,7 @@ class Replica:
             count -= granted
 
     def _begin(self) -> Any:
-        if not ray.is_initialized():  # to ask for an actor would start another one
+        if not ray.is_initialized():  # a request for an actor would start another one
             raise ProviderError(f"{self} could not start: Ray has ended.")
         resources = self.plan.resources
         settings: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""A server of a fleet, in the process that Ray has started for it."""
+"""Server of a fleet, in the process that Ray has started for it."""
 
 import asyncio
 import os
@@ -30,11 +30,11 @@ ResultT = TypeVar("ResultT")
 
 
 class Started(NamedTuple):
-    """A server that takes clients.
+    """Server that takes clients.
 
     Attributes:
-        host: The address that it listens on.
-        port: The port.
+        host: Address that it listens on.
+        port: Port.
         pid: Its process.
         node: Address of its machine.
         capacity: Sessions that it may hold.
@@ -51,7 +51,7 @@ class Occupancy(NamedTuple):
     """Load of a server: its slots.
 
     Attributes:
-        load: How full it is.
+        load: Its load.
         opened: Sessions that it has opened since it began.
     """
 
@@ -60,12 +60,7 @@ class Occupancy(NamedTuple):
 
 
 class ReplicaServer:
-    """One server, which runs in a thread beside the one that answers the fleet's calls. An actor of Ray's.
-
-    Args:
-        plan: What it is to be.
-        number: Its number.
-    """
+    """Server that runs in a thread beside the one that answers the fleet's calls. An actor of Ray's."""
 
     def __init__(self, plan: ServerPlan, number: int) -> None:
         self._plan = plan
@@ -74,7 +69,7 @@ class ReplicaServer:
         self._thread: Thread
 
     def start(self) -> Started:
-        """Serve, and say where.
+        """Serve, and return the address.
 
         Raises:
             OpenEnvError: The environment can't be served, or its address be listened on.
@@ -99,12 +94,12 @@ class ReplicaServer:
         return Started(host, port, os.getpid(), node, sessions.limits.max_sessions)
 
     def occupancy(self) -> Occupancy | None:
-        """Return how full it is; ``None`` once it has ended. The serving thread answers: it must not hang."""
-        return self._ask(self._server.occupancy())
+        """Return its load; ``None`` once it has ended. The serving thread answers: it must not hang."""
+        return self._call(self._server.occupancy())
 
     def answer(self, question: Report) -> Report | None:
-        """Answer a question about what goes on, see ``Operations``; ``None`` once it has ended."""
-        return self._ask(self._server.answer(question))
+        """Answer a request for a report, see ``Operations``; ``None`` once it has ended."""
+        return self._call(self._server.answer(question))
 
     def drain(self) -> None:
         """Take no new sessions, let the episodes under way end, and end."""
@@ -115,7 +110,7 @@ class ReplicaServer:
         self._server.should_exit = True
         self._thread.join()
 
-    def _ask(self, work: Coroutine[Any, Any, ResultT]) -> ResultT | None:
+    def _call(self, work: Coroutine[Any, Any, ResultT]) -> ResultT | None:
         """Have the thread that serves do something; ``None`` where it has ended, or ends before it comes to that."""
         if not self._thread.is_alive():
             work.close()
@@ -138,14 +133,7 @@ class ReplicaServer:
 
 
 class _ThreadServer(DrainingServer):
-    """Reports to the thread that started it that it serves.
-
-    Args:
-        config: What uvicorn is to do.
-        sessions: The application's sessions.
-        operations: Answers questions about them.
-        agents: Its agents.
-    """
+    """Server that reports its start to the thread that started it."""
 
     def __init__(
         self, config: uvicorn.Config, sessions: SessionManager, operations: Operations, agents: McpEndpoint
@@ -153,7 +141,7 @@ class _ThreadServer(DrainingServer):
         super().__init__(config, sessions)
         self.serving = Event()
         self.loop: asyncio.AbstractEventLoop
-        self._places = sessions
+        self._session_manager = sessions
         self._operations = operations
         self._agents = agents
 
@@ -170,11 +158,11 @@ class _ThreadServer(DrainingServer):
         await super().shutdown(sockets)
 
     async def occupancy(self) -> Occupancy:
-        """Return how full the server is."""
-        capacity = self._places.capacity_status()
-        opened = self._places.metrics.opened.total()
+        """Return the load of the server."""
+        capacity = self._session_manager.capacity_status()
+        opened = self._session_manager.metrics.opened.total()
         return Occupancy(Load(capacity.active_sessions, capacity.max_sessions), opened)
 
     async def answer(self, question: Report) -> Report:
-        """Answer a question about what goes on."""
+        """Answer a request for a report."""
         return self._operations.answer(question)

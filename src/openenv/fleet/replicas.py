@@ -1,4 +1,4 @@
-"""The servers of a fleet: started, looked after, replaced, and taken away."""
+"""Servers of a fleet: started, watched, replaced, and removed."""
 
 import asyncio
 import logging
@@ -28,7 +28,7 @@ _LOOK_EVERY_S = 0.5
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 15.0
 # Replicas that have ended and are remembered for their successors.
-_MOST_REMEMBERED = 10_000
+_MAX_REMEMBERED = 10_000
 _NUMBER = re.compile(r"[1-9]\d{0,8}", re.ASCII)
 _TAKES_CLIENTS_BACK = (Phase.SERVING, Phase.RETIRING, Phase.DRAINING)
 
@@ -38,7 +38,7 @@ class Placed(NamedTuple):
 
     Attributes:
         replica: The server.
-        sessions: How many sessions to open there; 0 where no server has a slot, or none is wanted.
+        sessions: Number of sessions to open there; 0 where no server has a slot, or none is wanted.
     """
 
     replica: Replica
@@ -48,16 +48,10 @@ class Placed(NamedTuple):
 class Replicas:
     """The servers of a fleet. All of its methods belong to one event loop.
 
-    Args:
-        plan: What they are to be.
-        start_timeout_s: Seconds that a server may need until it is ready.
-        hang_s: Seconds without an answer after which a server counts as one that hangs, and is replaced.
-        free_resources: Describes what Ray has left, for errors.
-
     Attributes:
-        plan: What those are to be that are started from now on.
+        plan: Settings of replicas that are started from now on.
         refused: Sessions that found no slot since this was last set to 0.
-        replaced: How many servers were replaced because they had died or hung.
+        replaced: Number of servers that were replaced because they had died or hung.
     """
 
     def __init__(
@@ -81,52 +75,47 @@ class Replicas:
         """Iterate over those that have not ended, in the order of their numbers."""
         return iter(list(self._replicas.values()))
 
-    def those(self, *phases: Phase) -> list[Replica]:
-        """List those that stand in one of some phases."""
+    def in_phase(self, *phases: Phase) -> list[Replica]:
+        """List the replicas in one of some phases."""
         return [replica for replica in self if replica.phase in phases]
 
     @property
     def count(self) -> int:
         """Number of replicas that accept new sessions, or will once they have replaced one that has died."""
-        return len(self.those(Phase.SERVING)) + len(self._replacements)
+        return len(self.in_phase(Phase.SERVING)) + len(self._replacements)
 
     async def start(self) -> Replica:
-        """Start one.
+        """Start a replica.
 
         Raises:
-            ProviderError: No machine has what it needs, or it could not start.
+            ProviderError: No machine has its resources, or it could not start.
         """
         replica = self._new()
         await self._start(replica)
         return replica
 
     async def retire(self, replica: Replica, *, at_once: bool) -> None:
-        """Take one away, once no episode is under way.
-
-        Args:
-            replica: The replica.
-            at_once: Whether to have its server drain now; else only once it holds no session.
-        """
+        """Remove a replica, at once or, without ``at_once``, only once it holds no session."""
         if replica.phase is not Phase.SERVING:
             return
         replica.phase = Phase.RETIRING
-        while not (at_once or self._closing) and replica.load.taken and replica.phase is Phase.RETIRING:
+        while not (at_once or self._closing) and replica.load.used and replica.phase is Phase.RETIRING:
             await self._change(_LOOK_EVERY_S)
         if replica.phase is Phase.RETIRING:
             await replica.drain()
         while replica.number in self._replicas and replica.phase is Phase.DRAINING:
             await self._change(_LOOK_EVERY_S)
 
-    def keep_serving(self, most: int) -> int:
-        """Have some serve on that were to go once they hold no session; return how many."""
-        back = [replica for replica in self.those(Phase.RETIRING) if replica.plan is self.plan][:most]
+    def keep_serving(self, limit: int) -> int:
+        """Have some replicas serve on that were to end once they hold no session; return their number."""
+        back = [replica for replica in self.in_phase(Phase.RETIRING) if replica.plan is self.plan][:limit]
         for replica in back:
             replica.phase = Phase.SERVING
         return len(back)
 
-    async def stop_replacing(self, most: int) -> int:
-        """Give some up that are about to replace others that have died; return how many."""
-        stopped = {replica: self._replacements.pop(replica) for replica in list(self._replacements)[:most]}
+    async def stop_replacing(self, limit: int) -> int:
+        """Stop some replacements of replicas that have died; return their number."""
+        stopped = {replica: self._replacements.pop(replica) for replica in list(self._replacements)[:limit]}
         for replica, task in stopped.items():
             task.cancel()
             replica.successor = None
@@ -134,31 +123,31 @@ class Replicas:
         return len(stopped)
 
     async def outdated(self) -> list[Replica]:
-        """List those that serve and were started by another plan; those that are being started are waited for."""
-        while any(replica.plan is not self.plan for replica in self.those(Phase.STARTING)):
+        """List those that serve and were started by another plan, after those that are being started."""
+        while any(replica.plan is not self.plan for replica in self.in_phase(Phase.STARTING)):
             await self._change(_LOOK_EVERY_S)
-        return [replica for replica in self.those(Phase.SERVING) if replica.plan is not self.plan]
+        return [replica for replica in self.in_phase(Phase.SERVING) if replica.plan is not self.plan]
 
-    async def place(self, wanted: int, holder: int | None, patience_s: float) -> Placed | None:
+    async def choose(self, wanted: int, holder: int | None, patience_s: float) -> Placed | None:
         """Choose a server for a client; ``None`` where there is none in time.
 
         Args:
-            wanted: For how many sessions it connects; 0 for a client that opens none, which any server answers.
-            holder: Number of the replica that held the sessions that go on; ``None`` for new ones.
+            wanted: Number of sessions for which it connects; 0 for a client that opens none, which any server answers.
+            holder: Number of the replica that held the sessions that continue; ``None`` for new ones.
             patience_s: Seconds to wait for a server that is being started.
         """
         came_at = time.monotonic()
         gives_up_at = came_at + patience_s
-        while (placed := self._known_place(wanted, holder, came_at)) is None and not self._closing:
+        while (placed := self._choose_free(wanted, holder, came_at)) is None and not self._closing:
             remaining_s = gives_up_at - time.monotonic()
             if remaining_s <= 0:
                 break
             await self._change(remaining_s)
-        return placed or self._place(wanted, holder)
+        return placed or self._choose(wanted, holder)
 
-    async def ask(self, question: Report) -> Mapping[str, Report | None]:
-        """Put a question to all that serve: their answers by their numbers, ``None`` for one that gave none in time."""
-        replicas = self.those(*_TAKES_CLIENTS_BACK)
+    async def query(self, question: Report) -> Mapping[str, Report | None]:
+        """Request a report of all that serve: their answers by their numbers, ``None`` without one in time."""
+        replicas = self.in_phase(*_TAKES_CLIENTS_BACK)
         answers = await asyncio.gather(*(replica.answer(question) for replica in replicas))
         return {str(replica.number): answer for replica, answer in zip(replicas, answers, strict=True)}
 
@@ -166,7 +155,7 @@ class Replicas:
         """Let all episodes that are under way end; no further replica replaces any."""
         self._closing = True
         await asyncio.gather(*(self.retire(replica, at_once=True) for replica in self))
-        while self.those(Phase.RETIRING, Phase.DRAINING):
+        while self.in_phase(Phase.RETIRING, Phase.DRAINING):
             await self._change(_LOOK_EVERY_S)
 
     async def close(self) -> None:
@@ -177,19 +166,21 @@ class Replicas:
         await asyncio.gather(*(replica.end() for replica in self))
         self._replicas.clear()
 
-    def _known_place(self, wanted: int, holder: int | None, came_at: float) -> Placed | None:
-        """Choose a server, but not one without a slot as long as there may be one: what is known is a moment old."""
-        placed = self._place(wanted, holder)
+    def _choose_free(self, wanted: int, holder: int | None, came_at: float) -> Placed | None:
+        """Choose a server, but not one without a slot as long as there may be one: the loads are a moment old."""
+        placed = self._choose(wanted, holder)
         if placed is None or placed.sessions > 0 or holder is not None or wanted == 0:
             return placed
-        is_full = all(not replica.load.free and replica.asked_at > came_at for replica in self.those(Phase.SERVING))
+        is_full = all(
+            not replica.load.free and replica.requested_at > came_at for replica in self.in_phase(Phase.SERVING)
+        )
         return placed if is_full else None
 
-    def _place(self, wanted: int, holder: int | None) -> Placed | None:
+    def _choose(self, wanted: int, holder: int | None) -> Placed | None:
         back = None if holder is None else self._successor(holder)
         if back is not None and back.phase is not Phase.ENDED:
             return Placed(back, 0) if back.phase in _TAKES_CLIENTS_BACK else None
-        serving = self.those(Phase.SERVING)
+        serving = self.in_phase(Phase.SERVING)
         if not serving:
             return None
         loads = [replica.expected_load for replica in serving]
@@ -203,7 +194,7 @@ class Replicas:
         return Placed(serving[chosen], sessions)
 
     def _successor(self, number: int) -> Replica | None:
-        """Return the replica of a number, or what has taken its place; ``None`` where it is not known."""
+        """Return the replica of a number, or its successor; ``None`` where it is not known."""
         replica = self._replicas.get(number) or self._ended.get(number)
         while replica is not None and replica.phase is Phase.ENDED and replica.successor is not None:
             replica = replica.successor
@@ -220,15 +211,15 @@ class Replicas:
             self._forget(replica)
             if isinstance(error.__cause__, TimeoutError):
                 raise ProviderError(
-                    f"{error} Ray may have no room for it: {self._free_resources()}. Ask for fewer replicas, or less "
-                    "for each."
+                    f"{error} Ray may not have its resources: {self._free_resources()}. Request fewer replicas, or "
+                    "less for each."
                 ) from error
             raise
         self._tasks.run_lasting(f"the watch over {replica}", partial(self._watch, replica))
         self._notify_changed()
 
     async def _watch(self, replica: Replica) -> None:
-        """Look after one until it has ended, and replace it if it was not to end."""
+        """Watch a replica until it has ended, and replace it if it was not to end."""
         if replica.number not in self._replicas:  # an earlier watch failed once it had been replaced
             return
         try:
@@ -252,12 +243,12 @@ class Replicas:
 
     def _replace_if_needed(self, replica: Replica, how: str, was_to_end: bool) -> None:
         if replica.successor is not None and not was_to_end:
-            logger.warning("%s %s; replica %d takes its place", replica, how, replica.successor.number)
+            logger.warning("%s %s; replica %d succeeds it", replica, how, replica.successor.number)
             self.replaced += 1
             self._replacements[replica] = self._tasks.run(self._replace(replica))
 
     async def _replace(self, replica: Replica) -> None:
-        """Start the successor of one that has died; where that does not work, start another one a little later."""
+        """Start the successor of a replica that has died; where that does not work, try again a little later."""
         pause_s = _FIRST_PAUSE_S
         try:
             while not (self._closing or replica.successor is None or await self._started(replica, replica.successor)):
@@ -281,7 +272,7 @@ class Replicas:
     def _forget(self, replica: Replica) -> None:
         self._replicas.pop(replica.number, None)
         self._ended[replica.number] = replica
-        if len(self._ended) > _MOST_REMEMBERED:
+        if len(self._ended) > _MAX_REMEMBERED:
             self._ended.popitem(last=False)
         self._notify_changed()
 
@@ -300,10 +291,6 @@ class Replicas:
 
 
 def holder_of(session_id: Any) -> int | None:
-    """Return the number of the replica that opened a session; ``None`` for what is no id of a fleet's session.
-
-    Args:
-        session_id: The session's id, or its public name.
-    """
+    """Return the number of the replica that opened a session; ``None`` for no id of a fleet's session."""
     number = worker_of(session_id) if isinstance(session_id, str) else None
     return int(number) if number is not None and _NUMBER.fullmatch(number) else None

@@ -1,4 +1,4 @@
-"""A fleet at work: its servers, its address, and how many servers there are to be."""
+"""Fleet at work: its servers, its address, and the number of its servers."""
 
 import asyncio
 import logging
@@ -37,13 +37,13 @@ class FleetPlan:
     """Settings of a fleet.
 
     Attributes:
-        server: What its servers are to be.
-        address: The address that clients are given.
-        access: Who may use it.
-        mode: What it serves.
+        server: Settings of its servers.
+        address: Address for clients.
+        access: Its access policy.
+        mode: Mode of its servers.
         autoscaling: Bounds between which it chooses the number of its servers; ``None`` leaves that to its user.
         longest_frame: Longest frame that is read from a WebSocket, in bytes.
-        moves_sessions: Whether sessions go on at another server when theirs ends, since there is a journal.
+        moves_sessions: Whether sessions continue at another server when theirs ends, since there is a journal.
         start_timeout_s: Seconds that a server may need until it is ready.
         hang_s: Seconds without an answer after which a server is replaced.
     """
@@ -60,12 +60,7 @@ class FleetPlan:
 
 
 class RunningFleet:
-    """A fleet at work. All of its methods belong to one event loop.
-
-    Args:
-        plan: What it is to be.
-        free_resources: Describes what Ray has left, for errors.
-    """
+    """A fleet at work. All of its methods belong to one event loop."""
 
     def __init__(self, plan: FleetPlan, free_resources: Callable[[], str]) -> None:
         self._plan = plan
@@ -127,7 +122,7 @@ class RunningFleet:
             too_many = self._replicas.count - replicas
             if too_many > 0:
                 too_many -= await self._replicas.stop_replacing(too_many)
-                emptiest = sorted(self._replicas.those(Phase.SERVING), key=_sessions)[:too_many]
+                emptiest = sorted(self._replicas.in_phase(Phase.SERVING), key=_sessions)[:too_many]
                 await asyncio.gather(*(self._replicas.retire(replica, at_once=True) for replica in emptiest))
                 return
             try:
@@ -140,8 +135,8 @@ class RunningFleet:
         """Replace all servers, one after another: first a new one starts, then an old one drains.
 
         Raises:
-            ProviderError: A new server could not be started; the old ones that are left serve on, and what is started
-                from then on is like them.
+            ProviderError: A new server could not be started; the old ones that are left serve on, and servers that are
+                started from then on are like them.
         """
         async with self._changing:
             before, self._replicas.plan = self._replicas.plan, server
@@ -193,14 +188,14 @@ class RunningFleet:
         while True:
             await asyncio.sleep(_AUTOSCALE_EVERY_S)
             async with self._changing:
-                if serving := self._replicas.those(Phase.SERVING):
+                if serving := self._replicas.in_phase(Phase.SERVING):
                     await self._fit(scaling, serving)
 
     async def _fit(self, scaling: Autoscaling, serving: list[Replica]) -> None:
         """Have as many servers as the sessions need; one fewer only where it has been calm for long enough."""
         now = time.monotonic()
         capacity = max(replica.load.capacity for replica in serving)
-        sessions = sum(replica.load.taken for replica in self._replicas)
+        sessions = sum(replica.load.used for replica in self._replicas)
         refused, self._replicas.refused = self._replicas.refused, 0
         needed = scaling.needed(sessions + refused, capacity)
         if needed > self._target:
@@ -224,15 +219,15 @@ class RunningFleet:
             self._target = needed
 
     def _shrink(self, serving: list[Replica]) -> bool:
-        """Take the emptiest server away, if its sessions can go on elsewhere or may stay until they end."""
+        """Remove the emptiest server, if its sessions can continue elsewhere or may stay until they end."""
         emptiest = min(serving, key=_sessions)
         others = [replica.load.free for replica in serving if replica is not emptiest]
-        if len(serving) < self._target or max(others, default=0) < emptiest.load.taken:
+        if len(serving) < self._target or max(others, default=0) < emptiest.load.used:
             return False
-        logger.info("%s is taken away", emptiest)
+        logger.info("%s is removed", emptiest)
         self._target -= 1
         self._tasks.run(self._replicas.retire(emptiest, at_once=self._plan.moves_sessions))
         return True
 
 
-_sessions = attrgetter("load.taken")
+_sessions = attrgetter("load.used")

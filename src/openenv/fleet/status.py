@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field
 
 
 class Phase(StrEnum):
-    """States of a replica, from its start to its end."""
+    """Phase of a replica, from its start to its end."""
 
     STARTING = "starting"
     SERVING = "serving"
@@ -18,7 +18,7 @@ class Phase(StrEnum):
 
 
 class ReplicaStatus(BaseModel):
-    """One server of a fleet."""
+    """Status of a server of a fleet."""
 
     number: int = Field(description="its number, which no other replica of the fleet ever has")
     phase: Phase = Field(description="starting, serving, retiring, draining or ended")
@@ -30,7 +30,7 @@ class ReplicaStatus(BaseModel):
 
 
 class FleetStatus(BaseModel):
-    """A fleet and its servers."""
+    """Status of a fleet and its servers."""
 
     address: str = Field(description="the one address that clients are given")
     target: int = Field(description="replicas that there are to be")

@@ -1,4 +1,4 @@
-"""The Hub as its own library speaks to it, with errors that say what to do, and patience where waiting helps."""
+"""Client of the Hub over its library, with errors that name a remedy, and patience where waiting helps."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -31,7 +31,7 @@ LONGEST_WAIT_S = 60.0
 """Longest wait in seconds that the Hub may request; a longer one is an error."""
 
 DELAYS_S = (0.5, 1.0, 2.0, 4.0)
-"""Seconds to wait before each further attempt, where the Hub does not say how long."""
+"""Seconds to wait before each further attempt, where the Hub gives no time."""
 
 _PASSING = frozenset({408, 429, 500, 502, 503, 504})
 
@@ -40,11 +40,11 @@ class Hub:
     """The Hugging Face Hub, for one account.
 
     Args:
-        token: A token of that account; the one of ``hf auth login`` or ``HF_TOKEN`` if ``None``.
-        endpoint: The Hub's address; what ``HF_ENDPOINT`` says if ``None``, else ``https://huggingface.co``.
+        token: A token of that account; that of ``hf auth login`` or ``HF_TOKEN`` if ``None``.
+        endpoint: The Hub's address; that of ``HF_ENDPOINT`` if ``None``, else ``https://huggingface.co``.
 
     Attributes:
-        api: The library's own client, whose calls go through ``request``.
+        api: The library's client, whose calls go through ``request``.
         endpoint: The Hub's address.
     """
 
@@ -57,12 +57,12 @@ class Hub:
         """Send the Hub a request; again, after a while, where the Hub is overloaded or the connection went.
 
         Args:
-            doing: What is to be done, for errors: "create the Space me/echo".
+            doing: Purpose of the request, for errors: "create the Space me/echo".
             call: Sends the request.
             repeatable: Whether two requests do no more than one.
 
         Returns:
-            What the call returns.
+            Result of the call.
 
         Raises:
             HubError: The Hub refuses, or can't be reached.
@@ -80,7 +80,7 @@ class Hub:
         raise AssertionError("the last attempt returns or raises")
 
     def log_in(self, *, may_prompt: bool) -> None:
-        """See that there is a token for requests to the Hub.
+        """Check that there is a token for requests to the Hub.
 
         Args:
             may_prompt: Whether a person at the terminal can log in.
@@ -123,7 +123,7 @@ class Hub:
         try:
             return self.request(f"look for {repo_id}", partial(self.api.repo_info, repo_id, repo_type=kind))
         except HubError as error:
-            # The Hub says 401 of what is not there to those whose token is no good, which the next call tells them.
+            # The Hub answers 401 for what is not there to an invalid token, which the next call reports.
             if error.status in (401, 404):
                 return None
             raise
@@ -142,12 +142,12 @@ class Hub:
         Args:
             repo_id: ``OWNER/NAME``.
             operations: The files that are added and deleted.
-            message: What the commit says.
+            message: Message of the commit.
             kind: ``space``, ``dataset`` or ``model``.
             create_pr: Whether to propose it to the owner instead.
 
         Raises:
-            HubError: The storage does not take a file. What else fails is for ``request``, which calls this.
+            HubError: The storage does not take a file. Other errors are handled by ``request``, which calls this.
         """
         try:
             return self.api.create_commit(
@@ -169,7 +169,7 @@ class Hub:
         elif status is None:
             reason = f"{self.endpoint} can't be reached ({error}). Check the network, and HF_ENDPOINT if it is set"
         else:
-            reason = f"{_reason(status, error)} (status {status}){_said(error)}"
+            reason = f"{_reason(status, error)} (status {status}){_message_of(error)}"
         return HubError(f"Could not {doing}: {reason}.", status)
 
 
@@ -219,12 +219,12 @@ def _reason(status: int, error: HTTPError) -> str:
     }.get(status, "the Hub refuses")
 
 
-def _said(error: HTTPError) -> str:
-    """Return the Hub's own message."""
-    said = error.server_message if isinstance(error, HfHubHTTPError) else None
-    return f". It says: {said.rstrip('.')}" if said else ""
+def _message_of(error: HTTPError) -> str:
+    """Return the Hub's message."""
+    message = error.server_message if isinstance(error, HfHubHTTPError) else None
+    return f". Its message: {message.rstrip('.')}" if message else ""
 
 
 def as_items(values: Mapping[str, str]) -> list[dict[str, str]] | None:
-    """Bring variables or secrets into the form that the Hub takes; ``None`` where there are none."""
+    """Return variables or secrets in the form that the Hub takes; ``None`` where there are none."""
     return [{"key": key, "value": value} for key, value in values.items()] or None

@@ -1,4 +1,4 @@
-"""Publish collected episodes as a dataset."""
+"""Publication of collected episodes as a dataset."""
 
 from functools import partial
 from pathlib import Path
@@ -25,8 +25,8 @@ def push_dataset(
             that is there.
         repo_id: ``OWNER/NAME`` of the dataset.
         hub: The Hub.
-        message: What the commit says.
-        private: Whether the dataset is for its owner only. One that is private already stays so.
+        message: Message of the commit.
+        private: Whether the dataset is for its owner only. A private one stays so.
 
     Returns:
         Address of the dataset's page.
@@ -47,14 +47,14 @@ def push_dataset(
 
 
 def _prepare(repo_id: str, hub: Hub, private: bool) -> None:
-    """Make the dataset, or make it private before it gets what others are not to see."""
+    """Make the dataset, or make it private before it gets episodes that others are not to see."""
     found = hub.find(repo_id, _DATASET)
     if found is None:
         call = partial(
             hub.api.create_repo,
             repo_id,
             repo_type=_DATASET,
-            private=private or None,  # an organization may have its own default
+            private=private or None,  # an organization may have another default
             exist_ok=True,  # there was none: where the Hub knows it, an earlier attempt has made it
         )
         hub.request(f"create the dataset {repo_id}", call)

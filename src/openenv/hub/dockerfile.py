@@ -1,4 +1,4 @@
-"""Changes of a push to a Dockerfile: the image that it builds on, and whether the server shows a start page."""
+"""Changes of a push to a Dockerfile: its base image, and whether the server shows a start page."""
 
 import re
 from collections.abc import Iterator
@@ -47,10 +47,6 @@ def with_base_image(text: str, image: str) -> str:
 def with_web_page(text: str, *, shown: bool) -> str:
     r"""Return a Dockerfile whose server shows browsers a start page, or shows none.
 
-    Args:
-        text: The Dockerfile.
-        shown: Whether it does.
-
     Example:
         >>> print(with_web_page("FROM python\nCMD server", shown=True))
         FROM python
@@ -63,13 +59,13 @@ def with_web_page(text: str, *, shown: bool) -> str:
 
 
 def _line_of_start(lines: list[str]) -> int:
-    """The line that says how the server is started; the end, where none does."""
+    """Return the number of the line that starts the server; that of the end, where none does."""
     found = {keyword: line for line, keyword in _instructions(lines) if keyword in ("CMD", "ENTRYPOINT")}
     return found.get("CMD", found.get("ENTRYPOINT", len(lines)))
 
 
 def _instructions(lines: list[str]) -> Iterator[_Instruction]:
-    """The instructions: not the lines that continue one, such as the CMD of a HEALTHCHECK, nor documents within."""
+    """Iterate over the instructions: no continuations, as the CMD of a HEALTHCHECK, and no documents."""
     continued = False
     ends: list[str] = []
     for number, line in enumerate(lines):
@@ -87,7 +83,7 @@ def _instructions(lines: list[str]) -> Iterator[_Instruction]:
 
 
 def _image_of_last(stages: list[re.Match[str]]) -> str | None:
-    """The image below the last stage, which may be built on an earlier one."""
+    """Return the image below the last stage, which may be built on an earlier one."""
     images = {stage["stage"].lower(): stage["image"] for stage in stages if stage["stage"]}
     image = stages[-1]["image"] if stages else None
     while image is not None and image.lower() in images:

@@ -1,11 +1,11 @@
-"""Download a repository of the Hub, at one commit, into a folder."""
+"""Downloads of a repository of the Hub, at one commit, into a folder."""
 
 import shutil
-import tempfile
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
+from openenv.core.documents import draft_of
 from openenv.core.exceptions import ConfigurationError, HubError
 from openenv.core.providers.cache import cache_folder
 from openenv.hub.client import Hub
@@ -16,22 +16,22 @@ _OF_THE_LIBRARY = ".cache"
 """Folder of the library's records of downloads."""
 
 _OF_GIT = ".git"
-"""A folder in which no repository may have a file, at whatever depth: git would act on it."""
+"""Folder in which no repository may have a file, at whatever depth: git would act on it."""
 
 
 def download_space(
     space: str, revision: str | None = None, *, hub: Hub | None = None, cache: Path | None = None
 ) -> Path:
-    """Download a Space; what has been downloaded before is not again. None of its code is run.
+    """Download a Space, unless it was downloaded before. None of its code is run.
 
     Args:
         space: ``OWNER/NAME``, or the address of its page.
-        revision: A branch, tag or commit; what the address says if ``None``, else its main branch.
+        revision: A branch, tag or commit; that of the address if ``None``, else its main branch.
         hub: The Hub.
         cache: Folder of all downloads; ``~/.cache/openenv/spaces`` (or below ``XDG_CACHE_HOME``) if ``None``.
 
     Returns:
-        The folder, whose name can be a package's. It is the same for the same commit: don't change what is in it.
+        The folder, whose name can be a package's. It is the same for the same commit: don't change its files.
 
     Raises:
         ConfigurationError: That is no Space's name.
@@ -56,7 +56,7 @@ def download_space(
 
 
 def folder_name(name: str) -> str:
-    """Bring a repository's name into a form that a package may have.
+    """Return a repository's name in a form that a package may have.
 
     Example:
         >>> folder_name("echo-env"), folder_name("2048.v2")
@@ -67,7 +67,7 @@ def folder_name(name: str) -> str:
 
 
 def find_commit(name: RepoName, hub: Hub) -> str:
-    """Find the commit that a revision stands for.
+    """Find the commit of a revision.
 
     Raises:
         HubError: There is no such repository or revision; or the Hub can't be reached.
@@ -76,21 +76,12 @@ def find_commit(name: RepoName, hub: Hub) -> str:
     call = partial(hub.api.repo_info, name.id, revision=name.revision, repo_type=name.kind)
     commit = hub.request(doing, call).sha
     if commit is None:
-        raise HubError(f"Could not {doing}: the Hub does not say which commit that is.")
+        raise HubError(f"Could not {doing}: the Hub does not name its commit.")
     return commit
 
 
 def download(name: RepoName, commit: str, folder: Path, hub: Hub) -> list[PurePosixPath]:
-    """Download all files of a repository at a commit.
-
-    Args:
-        name: The repository.
-        commit: The commit.
-        folder: An empty folder, which no other process knows.
-        hub: The Hub.
-
-    Returns:
-        The files, as seen from the folder.
+    """Download all files of a repository at a commit into an empty folder, which no other process knows.
 
     Raises:
         HubError: A file's path leads out of the folder, or the Hub can't be reached.
@@ -104,7 +95,7 @@ def download(name: RepoName, commit: str, folder: Path, hub: Hub) -> list[PurePo
 
 
 def check_paths(paths: Iterable[str], repo_id: str) -> None:
-    """Refuse a repository with a file that would come to lie elsewhere than in the folder for it.
+    """Refuse a repository with a file whose path leads out of its folder.
 
     Raises:
         HubError: There is one.
@@ -124,18 +115,16 @@ def check_paths(paths: Iterable[str], repo_id: str) -> None:
 def _snapshot(name: RepoName, commit: str, folder: Path, hub: Hub) -> None:
     try:
         hub.api.snapshot_download(name.id, repo_type=name.kind, revision=commit, local_dir=folder)
-    except LocalEntryNotFoundError as error:  # "it is not here either" hides what the Hub said
+    except LocalEntryNotFoundError as error:  # "it is not here either" hides the Hub's message
         raise error.__cause__ or error from None
 
 
 def _download_aside(name: RepoName, commit: str, folder: Path, hub: Hub) -> None:
-    """Download to a folder beside, so that one of this name is always whole."""
-    with tempfile.TemporaryDirectory(prefix=".part-", dir=folder.parent) as aside:
-        part = Path(aside) / folder.name
-        part.mkdir()
-        download(name, commit, part, hub)
-        try:
-            part.rename(folder)
-        except OSError:
-            if not folder.is_dir():  # else another process was faster
-                raise
+    """Download to a folder beside, so that a folder of this name is always whole."""
+    try:
+        with draft_of(folder) as part:
+            part.mkdir()
+            download(name, commit, part, hub)
+    except OSError:
+        if not folder.is_dir():  # else another process was faster
+            raise

@@ -1,4 +1,4 @@
-"""Make a Space of one's own from another's."""
+"""Copy of a Space in another account."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,13 +13,13 @@ DEFAULT_HARDWARE = "cpu-basic"
 
 @dataclass(frozen=True)
 class Fork:
-    """Repository to make, and its source.
+    """New repository, and its source.
 
     Attributes:
         source: ``OWNER/NAME`` of the Space to start from.
-        repo_id: ``OWNER/NAME`` of the new one.
+        repo_id: ``OWNER/NAME`` of the new Space.
         private: Whether the new one is for its owner only; as the source is, if not.
-        hardware: What it runs on.
+        hardware: Hardware that it runs on.
         variables: Environment variables, beside the source's.
         secrets: Variables that no visitor can read; the source's are not copied.
     """
@@ -33,10 +33,10 @@ class Fork:
 
 
 def fork_space(fork: Fork, hub: Hub) -> str:
-    """Make a Space of one's own from another's, with its files, history and variables.
+    """Copy a Space into another account, with its files, history and variables.
 
     Args:
-        fork: What to make.
+        fork: The new Space.
         hub: The Hub.
 
     Returns:

@@ -1,4 +1,4 @@
-"""The front matter of a Space's README: what the Hub reads of it."""
+"""Front matter of a Space's README, which the Hub reads."""
 
 import re
 from typing import Any
@@ -15,7 +15,7 @@ _LOOK = {"emoji": "🎮", "colorFrom": "blue", "colorTo": "green"}
 
 
 def with_front_matter(readme: str, *, title: str, port: int, web_page: bool) -> str:
-    """Return a README with all that the Hub needs to run a Space; what it says already stays.
+    """Return a README with all keys that the Hub needs to run a Space; its keys stay.
 
     Args:
         readme: The README.

@@ -44,27 +44,27 @@ def _matches(path: PurePosixPath, pattern: str) -> bool:
 
 
 def read_patterns(file: Path) -> list[str]:
-    """Read globs from a file, one a line; empty lines and those that begin with ``#`` say nothing.
+    """Read globs from a file, one a line; empty lines and those that begin with ``#`` do not count.
 
     Raises:
-        ConfigurationError: The file can't be read, or has a line that takes something back.
+        ConfigurationError: The file can't be read, or has a line that includes files again.
     """
     lines = [line.strip() for line in read_text(file).splitlines()]
     patterns = [line for line in lines if line and not line.startswith("#")]
-    taken_back = [pattern for pattern in patterns if pattern.startswith("!")]
-    if taken_back:
+    included = [pattern for pattern in patterns if pattern.startswith("!")]
+    if included:
         raise ConfigurationError(
-            f"{file}: a line can't take another back, but one is {taken_back[0]!r}; write globs that leave it in."
+            f"{file}: a line can't take another back, but one is {included[0]!r}; write globs that leave it in."
         )
     return patterns
 
 
 def kept_files(folder: Path, exclude: Iterable[str] = ()) -> Iterator[PurePosixPath]:
-    """Yield what is left of a folder, in order, each file as seen from it.
+    """Iterate over the files of a folder that are not left out, in order, each as seen from it.
 
     Args:
         folder: The folder.
-        exclude: Globs of what to leave out beside ``ALWAYS``; see ``is_ignored``.
+        exclude: Globs of files to leave out beside ``ALWAYS``; see ``is_ignored``.
 
     Raises:
         ConfigurationError: Something is a link that leads out of the folder or to a folder, or is no file.

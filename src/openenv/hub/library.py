@@ -1,4 +1,4 @@
-"""Names of ``huggingface_hub`` that are used, which an extra brings."""
+"""Names of ``huggingface_hub`` that are used; an extra installs it."""
 
 from openenv._extras import install_command
 from openenv.core.exceptions import ConfigurationError

@@ -1,4 +1,4 @@
-"""The names of repositories on the Hub, as people write them."""
+"""Names of repositories on the Hub, as people write them."""
 
 import os
 import re
@@ -14,7 +14,7 @@ _KINDS = {"spaces": "space", "datasets": "dataset"}
 
 
 class RepoName(NamedTuple):
-    """Repository, and the state of it that is meant.
+    """Repository and revision.
 
     Attributes:
         id: ``OWNER/NAME``.
@@ -36,14 +36,14 @@ def is_hub_address(text: str) -> bool:
     """Return whether a text is the address of a page of the Hub.
 
     Example:
-        >>> is_hub_address("https://huggingface.co/spaces/openenv/echo"), is_hub_address("https://openenv-echo.hf.space")
-        (True, False)
+        >>> is_hub_address("https://huggingface.co/spaces/openenv/echo"),
+        is_hub_address("https://openenv-echo.hf.space") (True, False)
     """
     return urlsplit(text).scheme in ("http", "https") and urlsplit(text).hostname in _hub_hosts()
 
 
 def read_repo_name(text: str) -> RepoName:
-    """Read which repository is meant.
+    """Read the name of a repository.
 
     Args:
         text: ``OWNER/NAME``, which is a Space; or the address of its page.
@@ -73,11 +73,7 @@ def read_repo_name(text: str) -> RepoName:
 
 
 def checked_repo_id(text: str, *, owner_needed: bool = False) -> str:
-    """Return a repository's id, if the Hub would take it.
-
-    Args:
-        text: ``OWNER/NAME``, or ``NAME`` for one of your own.
-        owner_needed: Whether it has to say whose it is.
+    """Return a repository's id, if the Hub would take it; without ``owner_needed`` it may lack the owner.
 
     Raises:
         ConfigurationError: It would not.
@@ -90,11 +86,11 @@ def checked_repo_id(text: str, *, owner_needed: bool = False) -> str:
             "each of letters, digits, '-', '_' and '.', without '-' or '.' at its ends or twice in a row."
         )
     if owner_needed and len(parts) == 1:
-        raise ConfigurationError(f"Expected OWNER/NAME, got {text!r}; say whose it is.")
+        raise ConfigurationError(f"Expected OWNER/NAME, got {text!r}; the owner is missing.")
     return text
 
 
 def _hub_hosts() -> frozenset[str]:
-    """The names that the Hub goes by; one more where ``HF_ENDPOINT`` says so."""
+    """Return the hosts of the Hub, with that of ``HF_ENDPOINT``."""
     endpoint = urlsplit(os.environ.get(HUB_VARIABLE, "")).hostname
     return HUB_HOSTS | {endpoint} if endpoint else HUB_HOSTS

@@ -1,4 +1,4 @@
-"""Get a repository of the Hub as a folder to work in."""
+"""Download of a repository of the Hub into a folder to work in."""
 
 import os
 import shutil
@@ -16,8 +16,8 @@ class Pulled(NamedTuple):
     """Result of a pull.
 
     Attributes:
-        folder: Where it is.
-        commit: Which commit.
+        folder: The folder.
+        commit: The commit.
         files: Its files, as seen from the folder.
     """
 
@@ -30,8 +30,8 @@ def pull(name: RepoName, folder: Path, hub: Hub, *, force: bool = False) -> Pull
     """Download a repository into a folder. None of its code is run.
 
     Args:
-        name: The repository, and which revision of it.
-        folder: Where to; made if it is not there.
+        name: The repository and its revision.
+        folder: The folder; made if it is not there.
         hub: The Hub.
         force: Whether files in the folder may be overwritten. Those that the repository lacks stay.
 
@@ -52,10 +52,10 @@ def pull(name: RepoName, folder: Path, hub: Hub, *, force: bool = False) -> Pull
 
 
 def check_free(folder: Path, *, force: bool = False) -> None:
-    """Refuse a folder in which something is already.
+    """Refuse a folder that is not empty.
 
     Raises:
-        ConfigurationError: There is, and it is not to be overwritten; or it is no folder.
+        ConfigurationError: It is not empty and not to be overwritten; or it is no folder.
     """
     if folder.exists() and not folder.is_dir():
         raise ConfigurationError(f"{folder} is no folder; choose another.")
@@ -64,7 +64,7 @@ def check_free(folder: Path, *, force: bool = False) -> None:
 
 
 def _check_targets(folder: Path, files: list[PurePosixPath]) -> None:
-    """Refuse to write through a link, which leads to elsewhere, or over a folder."""
+    """Refuse to write through a link, which leads out of the folder, or over a folder."""
     for path in files:
         for parent in list(path.parents)[:-1]:
             target = folder / parent

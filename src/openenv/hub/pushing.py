@@ -1,4 +1,4 @@
-"""Publish a staged environment as a Space."""
+"""Publication of a staged environment as a Space."""
 
 import json
 from collections.abc import Container, Iterator, Mapping
@@ -13,7 +13,7 @@ from openenv.hub.client import Hub, as_items
 from openenv.hub.library import CommitInfo, CommitOperationAdd, CommitOperationDelete, RepoInfo, filter_repo_objects
 
 OPEN = (AUTH_VARIABLE, AUTH_NONE)
-"""The variable by which a server needs no token."""
+"""Variable by which a server needs no token."""
 
 _SPACE = "space"
 _KEPT_BY_THE_HUB = ".gitattributes"
@@ -26,10 +26,10 @@ class Push:
     Attributes:
         staged: The folder that ``stage`` wrote.
         repo_id: ``OWNER/NAME`` of the Space.
-        message: What the commit says.
-        private: Whether the Space is for its owner only. One that is private already stays so.
-        hardware: What it runs on; what the Hub chooses if ``None``.
-        variables: Its environment variables, which everybody can read.
+        message: Message of the commit.
+        private: Whether the Space is for its owner only. A private one stays so.
+        hardware: Hardware that it runs on; that of the Hub's choice if ``None``.
+        variables: Its environment variables, which every visitor can read.
         secrets: Variables that no visitor can read.
         create_pr: Whether to propose it to the Space's owner instead: files only, no settings.
         delete: Globs of the Space's files to delete, of those that the folder lacks.
@@ -46,7 +46,7 @@ class Push:
     delete: tuple[str, ...] = ()
 
     def files(self) -> list[str]:
-        """The paths of what is published, in order."""
+        """Paths of the published files, in order."""
         files = (path for path in self.staged.rglob("*") if path.is_file())
         return sorted(path.relative_to(self.staged).as_posix() for path in files)
 
@@ -58,7 +58,7 @@ class Pushed(NamedTuple):
         page: Address of the Space's page.
         commit: Address of the commit.
         pull_request: Address of the pull request; ``None`` where none was requested.
-        changed: Whether a file differs from what was there.
+        changed: Whether a file has changed.
         opened: Whether the Space was set to serve visitors without a token.
     """
 
@@ -77,7 +77,7 @@ def push(what: Push, hub: Hub) -> Pushed:
     in may play.
 
     Args:
-        what: What to publish, and where.
+        what: Folder and repository.
         hub: The Hub.
 
     Raises:
@@ -97,16 +97,16 @@ def push(what: Push, hub: Hub) -> Pushed:
 
 
 def calls_of(what: Push) -> Iterator[str]:
-    """Yield the calls that ``push`` makes, as a person reads them; no secret's value is among them.
+    """Iterate over the calls of ``push``, as a person reads them; no secret's value is among them.
 
     Yields:
-        Lines such as ``POST /api/repos/create {...}``; a call that depends on what the Hub says is indented.
+        Lines such as ``POST /api/repos/create {...}``; a call that depends on an answer of the Hub is indented.
     """
     space = f"/api/spaces/{what.repo_id}"
     yield f"GET {space}"
     if not what.create_pr:
         yield "if there is no such Space:"
-        yield f"  POST /api/repos/create {_shown(_made(what))}"
+        yield f"  POST /api/repos/create {_json_of(_creation_of(what))}"
         yield "if there is:"
         yield from (f"  {line}" for line in _calls_for_settings(what, space))
     query = "?create_pr=1" if what.create_pr else ""
@@ -125,14 +125,14 @@ def _calls_for_settings(what: Push, space: str) -> Iterator[str]:
     yield f"GET {space}/variables"
     yield f"GET {space}/secrets (their names only)"
     yield from (
-        f"POST {space}/variables {_shown({'key': key, 'value': value})} unless it is so"
+        f"POST {space}/variables {_json_of({'key': key, 'value': value})} unless it is so"
         for key, value in what.variables.items()
     )
     if _variables(what, what.variables, what.secrets) != what.variables:
-        opening = _shown({"key": OPEN[0], "value": OPEN[1]})
+        opening = _json_of({"key": OPEN[0], "value": OPEN[1]})
         yield f"POST {space}/variables {opening} unless it has that, or a secret {TOKEN_VARIABLE}"
     if what.hardware is not None:
-        yield f"POST {space}/hardware {_shown({'flavor': what.hardware})}"
+        yield f"POST {space}/hardware {_json_of({'flavor': what.hardware})}"
 
 
 def _create(what: Push, hub: Hub) -> bool:
@@ -143,7 +143,7 @@ def _create(what: Push, hub: Hub) -> bool:
         what.repo_id,
         repo_type=_SPACE,
         space_sdk="docker",
-        private=what.private or None,  # an organization may have its own default
+        private=what.private or None,  # an organization may have another default
         space_hardware=what.hardware,  # type: ignore[arg-type]  # the Hub has more than the library lists
         space_variables=as_items(variables),
         space_secrets=as_items(what.secrets),
@@ -154,7 +154,7 @@ def _create(what: Push, hub: Hub) -> bool:
 
 
 def _change_settings(what: Push, found: RepoInfo, hub: Hub) -> bool:
-    """Bring a Space's settings to what is requested, before files arrive that build it again."""
+    """Change a Space's settings to those of the push, before files arrive that build it again."""
     space, api = what.repo_id, hub.api
     if what.private and not found.private:
         call = partial(api.update_repo_settings, space, private=True, repo_type=_SPACE)
@@ -176,9 +176,9 @@ def _change_settings(what: Push, found: RepoInfo, hub: Hub) -> bool:
 
 
 def _variables(what: Push, known: Container[str], secrets: Container[str]) -> Mapping[str, str]:
-    """The variables that are requested, and the variable that lets visitors in where none of them says."""
-    said = OPEN[0] in what.variables or OPEN[0] in known or TOKEN_VARIABLE in secrets
-    return what.variables if said else {**what.variables, OPEN[0]: OPEN[1]}
+    """Return the variables of the push, with the one that lets visitors in where none of them decides that."""
+    is_decided = OPEN[0] in what.variables or OPEN[0] in known or TOKEN_VARIABLE in secrets
+    return what.variables if is_decided else {**what.variables, OPEN[0]: OPEN[1]}
 
 
 def _commit(what: Push, hub: Hub) -> CommitInfo:
@@ -206,7 +206,7 @@ def _uploading(what: Push) -> str:
 
 
 def _deleted(what: Push, files: set[str], hub: Hub) -> list[str]:
-    """The Space's files that are to go: those that match a glob and are not published again."""
+    """Return the Space's files to delete: those that match a glob and are not published again."""
     if not what.delete:
         return []
     there = hub.api.list_repo_files(what.repo_id, repo_type=_SPACE)
@@ -214,7 +214,7 @@ def _deleted(what: Push, files: set[str], hub: Hub) -> list[str]:
     return [path for path in matching if path not in files and path != _KEPT_BY_THE_HUB]
 
 
-def _made(what: Push) -> dict[str, Any]:
+def _creation_of(what: Push) -> dict[str, Any]:
     """Return the request for a new repository, without secrets."""
     owner, _, name = what.repo_id.partition("/")
     settings = {
@@ -227,5 +227,5 @@ def _made(what: Push) -> dict[str, Any]:
     return {"organization": owner, "name": name, "type": _SPACE, "sdk": "docker", **given}
 
 
-def _shown(values: Mapping[str, Any]) -> str:
+def _json_of(values: Mapping[str, Any]) -> str:
     return json.dumps(values, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""The layout of a Space: an environment's folder as it is published."""
+"""Layout of a Space: an environment's folder as it is published."""
 
 import shutil
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ class Look:
         title: Its title, where the README has none.
         port: The server's port, where the README names none.
         web_page: Whether the server shows browsers a start page.
-        base_image: The image that its own builds on; what the Dockerfile says if ``None``.
+        base_image: Base image; that of the Dockerfile if ``None``.
     """
 
     title: str
@@ -34,12 +34,7 @@ class Look:
 
 
 def missing_files(folder: Path, *, with_client: bool = True) -> list[str]:
-    """Return the files that a folder lacks and that every published environment has.
-
-    Args:
-        folder: The environment's folder.
-        with_client: Whether it needs a client of its own.
-    """
+    """Return the files that a folder lacks and that every published environment has; one for tools needs no client."""
     needed = [*NEEDED, *(["client.py"] if with_client else [])]
     if not (folder / ROOT_DOCKERFILE).is_file():
         needed.extend(NEEDED_OF_SERVER)
@@ -55,7 +50,7 @@ def stage(folder: Path, staged: Path, look: Look, exclude: Iterable[str] = ()) -
     Args:
         folder: The environment's folder; nothing in it is changed.
         staged: The folder to write; it must not exist.
-        look: How it shows itself.
+        look: Appearance of the environment.
         exclude: Globs of files to leave out; see ``ignoring.is_ignored``.
 
     Raises:
@@ -78,7 +73,7 @@ def sizes_of(staged: Path) -> dict[PurePosixPath, int]:
 
 
 def _check_still_there(staged: Path) -> None:
-    """An excluded file may be one that no Space is without."""
+    """Refuse an exclusion of a file that every Space has."""
     missing = missing_files(staged, with_client=False)
     if missing:
         raise ConfigurationError(f"{', '.join(missing)}: a Space needs it, but it is left out; see --exclude.")

@@ -1,1 +1,1 @@
-"""Images of environments: what ``openenv build`` makes, of what, and how others start it."""
+"""Images of environments: built by ``openenv build``, from a folder, and started by others."""

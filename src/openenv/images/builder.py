@@ -1,4 +1,4 @@
-"""Building an image with the ``docker`` command, which knows BuildKit where Docker's SDK does not."""
+"""Builds of an image with the ``docker`` command, which knows BuildKit where Docker's SDK does not."""
 
 import json
 import shutil
@@ -32,9 +32,9 @@ class Build:
     Attributes:
         folder: The environment's folder, with its ``openenv.yaml``.
         tag: Name of the image; ``openenv-NAME`` if ``None``.
-        context: The folder whose files the Dockerfile copies; the environment's own if ``None``.
-        dockerfile: The Dockerfile; the environment's own if ``None``.
-        base_image: What to build on, for a Dockerfile with ``ARG BASE_IMAGE``.
+        context: The folder whose files the Dockerfile copies; that of the environment if ``None``.
+        dockerfile: The Dockerfile; that of the environment if ``None``.
+        base_image: Base image, for a Dockerfile with ``ARG BASE_IMAGE``.
         wheels: A folder of wheels to install from; no index is used then.
         lock: Whether to choose versions again, and write them to the folder's lock.
         no_cache: Whether to make every layer again.
@@ -54,14 +54,14 @@ class Build:
 
 @dataclass(frozen=True)
 class BuiltImage:
-    """An image that was built.
+    """Built image.
 
     Attributes:
         tag: Its name.
-        id: ``sha256:...``: what it is known by for ever.
+        id: Its digest, ``sha256:...``.
         size: Bytes on disk.
         base_size: Those of them that are its base image's; ``None`` where none was named.
-        labels: What it says of the container that it wants.
+        labels: Its labels about the container that it needs.
     """
 
     tag: str
@@ -72,10 +72,10 @@ class BuiltImage:
 
 
 def build_image(build: Build) -> BuiltImage:
-    """Build an image; what Docker says goes to standard error as it comes.
+    """Build an image; Docker's output goes to standard error as it comes.
 
     Raises:
-        ConfigurationError: The folder has no manifest or no Dockerfile, or the Dockerfile can't do what was requested.
+        ConfigurationError: The folder has no manifest or no Dockerfile, or the Dockerfile lacks a requested argument.
         ProviderError: Docker is not there, or could not build it.
     """
     manifest = load_manifest(build.folder)
@@ -86,7 +86,7 @@ def build_image(build: Build) -> BuiltImage:
     command = _docker()
     with build_context(folder, dockerfile, wheels=build.wheels, without_lock=build.lock) as context:
         options += ["--tag", tag, "--file", str(_in_context(dockerfile.path, folder, context))]
-        _run([command, "build", *options, str(context)], f"{tag} could not be built; Docker says why above.")
+        _run([command, "build", *options, str(context)], f"{tag} could not be built; Docker's message is above.")
     if build.lock:
         (build.folder / LOCK_FILE).write_text(_installed(command, tag, manifest), encoding="utf-8")
     return _built(command, tag, build.base_image)
@@ -112,7 +112,7 @@ def _options(build: Build, manifest: Manifest, dockerfile: Dockerfile) -> list[s
 
 def _arguments(build: Build, manifest: Manifest, dockerfile: Dockerfile) -> dict[str, str]:
     arguments: dict[str, str] = {}
-    # Dockerfiles of the public OpenEnv may ask for these two.
+    # Dockerfiles of the public OpenEnv may have these two as arguments.
     offered = {"BUILD_MODE": _build_mode(build.folder), "ENV_NAME": manifest.name}
     arguments |= {name: value for name, value in offered.items() if name in dockerfile.arguments}
     if build.base_image is not None:
@@ -142,25 +142,25 @@ def _labels(manifest: Manifest) -> list[str]:
 
 
 def _network_mode(manifest: Manifest) -> Any:
-    """Return what the manifest says under ``validation.network.mode``, if it does."""
-    place: Any = (manifest.model_extra or {}).get("validation")
+    """Return ``validation.network.mode`` of the manifest, if it has it."""
+    value: Any = (manifest.model_extra or {}).get("validation")
     for key in ("network", "mode"):
-        place = place.get(key) if isinstance(place, dict) else None
-    return place
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
 
 
 def _in_context(dockerfile: Path, folder: Path, context: Path) -> Path:
-    """Return a Dockerfile's path in the copy of the folder; its own path where it is elsewhere."""
+    """Return a Dockerfile's path in the copy of the folder; its path where it is elsewhere."""
     path, root = dockerfile.resolve(), folder.resolve()
     return context / path.relative_to(root) if path.is_relative_to(root) else path
 
 
 def _installed(command: str, tag: str, manifest: Manifest) -> str:
-    """Return the lock: what is installed in an image, but for the environment itself."""
+    """Return the lock: the packages of an image, but for the environment itself."""
     run = [command, "run", "--rm", "--network", "none", "--entrypoint", "python", tag, "-c", _LIST_INSTALLED]
     lines = _run(run, f"What is installed in {tag} can't be listed.", output=True).splitlines()
-    own = environment_key(manifest.name)
-    kept = [line for line in lines if environment_key(line.partition("==")[0].removeprefix("openenv-")) != own]
+    key = environment_key(manifest.name)
+    kept = [line for line in lines if environment_key(line.partition("==")[0].removeprefix("openenv-")) != key]
     return "".join(
         f"{line}\n" for line in ["# Written by `openenv build --lock`; run it again for newer versions.", *kept]
     )
@@ -177,7 +177,7 @@ def _built(command: str, tag: str, base_image: str | None) -> BuiltImage:
 
 
 def _inspect(command: str, tag: str) -> dict[str, Any] | None:
-    completed = subprocess.run(  # noqa: S603  # Docker's own command, found on PATH
+    completed = subprocess.run(  # noqa: S603  # Docker's command, found on PATH
         [command, "image", "inspect", tag], check=False, capture_output=True, encoding="utf-8", errors="replace"
     )
     if completed.returncode != 0:
@@ -195,7 +195,7 @@ def _docker() -> str:
 
 def _run(command: Sequence[str], failure: str, *, output: bool = False) -> str:
     """Run Docker's command; its output is returned or, as it comes, passed on to standard error."""
-    finished = subprocess.run(  # noqa: S603  # Docker's own command, found on PATH
+    finished = subprocess.run(  # noqa: S603  # Docker's command, found on PATH
         command,
         check=False,
         stdout=subprocess.PIPE if output else sys.stderr,

@@ -20,11 +20,7 @@ _HEAD = """\
 
 
 def write_compose_file(folder: Path, image: BuiltImage) -> Path | None:
-    """Write an environment's Compose file, once: what was changed in it since stays.
-
-    Returns:
-        The file; ``None`` where there was one already.
-    """
+    """Write an environment's Compose file, unless there is one; return the written file."""
     path = folder / COMPOSE_FILE
     if path.exists():
         return None

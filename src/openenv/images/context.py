@@ -1,4 +1,4 @@
-"""The files that an image is made of: a copy of the environment's folder, with what else the build needs."""
+"""Files of an image: a copy of the environment's folder, with what else the build needs."""
 
 import shutil
 from collections.abc import Iterator
@@ -30,12 +30,6 @@ def build_context(
     folder: Path, dockerfile: Dockerfile, *, wheels: Path | None = None, without_lock: bool = False
 ) -> Iterator[Path]:
     """Make a temporary copy of a folder to build from; nothing is written into the folder itself.
-
-    Args:
-        folder: The folder.
-        dockerfile: What will be built from it. If it looks for ``wheels``, the OpenEnv that runs here is put there.
-        wheels: A folder with further wheels for it.
-        without_lock: Whether to leave out the lock.
 
     Raises:
         ConfigurationError: There are wheels to use, but the Dockerfile does not look for them.

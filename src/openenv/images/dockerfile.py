@@ -1,4 +1,4 @@
-"""Arguments of a Dockerfile, and the files that it looks for."""
+"""Arguments of a Dockerfile, and the files that it refers to."""
 
 import re
 from pathlib import Path
@@ -11,14 +11,11 @@ DOCKERFILES = ("server/Dockerfile", "Dockerfile")
 
 
 class Dockerfile:
-    """A Dockerfile, read.
-
-    Args:
-        path: The file.
+    """Parsed Dockerfile.
 
     Attributes:
         path: The file.
-        text: What is in it.
+        text: Its content.
     """
 
     def __init__(self, path: Path) -> None:
@@ -52,7 +49,7 @@ class Dockerfile:
             )
 
     def mentions(self, name: str) -> bool:
-        """Return whether it looks for a file or folder, by name or as ``nam[e]``, a pattern that may find nothing."""
+        """Return whether it has a file or folder, by name or as ``nam[e]``, a pattern that may find nothing."""
         lines = [line for line in self.text.splitlines() if not line.lstrip().startswith("#")]
         pattern = re.compile(rf"{re.escape(name[:-1])}\[?{re.escape(name[-1])}(?!\w)")
         return any(pattern.search(line) for line in lines)

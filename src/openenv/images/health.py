@@ -1,4 +1,4 @@
-"""The check that the server of a built image answers."""
+"""Check that the server of a built image answers."""
 
 import time
 from collections.abc import Mapping
@@ -14,15 +14,10 @@ START_TIMEOUT_S = 60.0
 def check_health(image: BuiltImage, manifest: Manifest, timeout_s: float = START_TIMEOUT_S) -> float:
     """Start an image, wait until its server answers ``GET /health``, and remove the container.
 
-    Args:
-        image: The image.
-        manifest: The manifest of its environment, for the port and the variables.
-        timeout_s: Seconds that the server may take.
-
     Raises:
         ProviderError: The image can't be started, or its server ended or was not healthy in time; the message has the
             end of its log.
-        ImportError: Docker's SDK is not installed; the message says what brings it.
+        ImportError: Docker's SDK is not installed; the message has the command that installs it.
     """
     from openenv.core.providers import LocalDockerProvider  # with Docker's SDK, which few commands need
 
@@ -34,7 +29,7 @@ def check_health(image: BuiltImage, manifest: Manifest, timeout_s: float = START
     except ProviderError as error:
         raise ProviderError(
             f"{image.tag} was built, but its server does not start: {error}\n"
-            "Repair what its log says: a file may be missing in the image, or a package in server/requirements.txt."
+            "Repair the cause in its log: a file may be missing in the image, or a package in server/requirements.txt."
         ) from error
     finally:
         provider.shut_down()

@@ -1,4 +1,4 @@
-"""Publishing an image in a registry, with the ``docker`` command, which knows its users' logins."""
+"""Publication of an image in a registry, with the ``docker`` command, which knows its users' logins."""
 
 import subprocess
 
@@ -10,10 +10,6 @@ DOCKER = "docker"
 def image_name(registry: str, name: str) -> str:
     """Name an environment's image in a registry.
 
-    Args:
-        registry: Where images go, as in ``ghcr.io/me``.
-        name: The environment's name.
-
     Example:
         >>> image_name("https://ghcr.io/me/", "my_env")
         'ghcr.io/me/my-env:latest'
@@ -23,7 +19,7 @@ def image_name(registry: str, name: str) -> str:
 
 
 def push_image(image: str) -> None:
-    """Publish an image that was built here. What Docker says of that is printed.
+    """Publish an image that was built here. Docker's output is printed.
 
     Raises:
         ProviderError: The registry does not take it, or can't be reached.
@@ -31,6 +27,6 @@ def push_image(image: str) -> None:
     finished = subprocess.run([DOCKER, "push", image], check=False)  # noqa: S603  # Docker's own, from PATH
     if finished.returncode:
         raise ProviderError(
-            f"{image} could not be published; Docker says why above. Whoever publishes has to be logged in there: "
+            f"{image} could not be published; Docker's message is above. You have to be logged in there: "
             "`docker login`."
         )

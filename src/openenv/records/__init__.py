@@ -1,4 +1,4 @@
-"""What runs, evaluations and collections leave on disk: folders, lines and figures, written and read by one package.
+"""Files of runs, evaluations and collections: folders, lines and figures, written and read by one package.
 
 Training writes, and the viewer and the commands read; nothing in this package loads torch.
 """

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from openenv.core.documents import DocumentError, parse_json, read_json
+from openenv.core.documents import DocumentError, is_draft, parse_json, read_json, write_json
 from openenv.core.exceptions import ConfigurationError
 from openenv.records.lines import append_object
 
@@ -27,16 +27,12 @@ class Collection:
     episode its ``index``, ``environment``, ``task``, ``reward``, ``rewards``, ``length``, ``illegal_actions`` and
     ``done``. Where the environment has a rubric it also has ``reward_components``, the sums of the components' scores,
     and ``components``, the scores of each step; and ``step_rewards``, the credit of each step, where a trajectory
-    rubric gives it. ``episode_id`` is there where the ids were asked for. Pictures are left out.
-
-    Args:
-        path: The folder.
+    rubric gives it. ``episode_id`` is there where ids were requested. Pictures are left out.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.settings = path / "settings.json"
-        self._draft = path / "settings.draft"
         self.episodes = path / "episodes.jsonl"
         self.left_out = path / "left_out.jsonl"
         self.traces = path / "traces.db"
@@ -44,13 +40,6 @@ class Collection:
     @classmethod
     def open(cls, path: Path, settings: Mapping[str, Any]) -> "Collection":
         """Open a folder to add to it, or begin it.
-
-        Args:
-            path: The folder.
-            settings: What the episodes depend on, as JSON values.
-
-        Returns:
-            The collection, without a line that a kill has cut off.
 
         Raises:
             ConfigurationError: The folder holds something else, or episodes that were played differently.
@@ -64,7 +53,8 @@ class Collection:
         if begun and collection.indexes():
             collection._check_same(settings)
         else:
-            collection._write_settings(settings)
+            path.mkdir(parents=True, exist_ok=True)
+            write_json(collection.settings, settings)
         return collection
 
     def add(self, line: Mapping[str, Any]) -> None:
@@ -72,7 +62,7 @@ class Collection:
         append_object(self.episodes, line)
 
     def leave_out(self, line: Mapping[str, Any], reason: str) -> None:
-        """Note an episode that is not to be among them, with its ``index``, ``task`` and ``reward``."""
+        """Record an episode that is not to be among them, with its ``index``, ``task`` and ``reward``."""
         append_object(self.left_out, {**line, "reason": reason})
 
     def read(self) -> list[dict[str, Any]]:
@@ -88,10 +78,7 @@ class Collection:
         return {line["index"] for line in (*self.read(), *self.read_left_out())}
 
     def check_tasks(self, tasks: Mapping[int, Mapping[str, Any]]) -> None:
-        """Refuse to go on with other tasks, as of a file that was changed.
-
-        Args:
-            tasks: What the reset of each episode is passed, as JSON values, by the episode's number.
+        """Refuse other tasks than those of the episodes so far, as of a file that was changed.
 
         Raises:
             ConfigurationError: An episode of one of these numbers was played with another task.
@@ -101,7 +88,7 @@ class Collection:
             if task is not None and line["task"] != json.loads(json.dumps(task)):
                 raise ConfigurationError(
                     f"Episode {line['index']} in {self.path} was played with the task {line['task']!r:.200}, and now "
-                    f"it is {dict(task)!r:.200}. Choose another --output, or the same tasks to go on."
+                    f"it is {dict(task)!r:.200}. Choose another --output, or the same tasks to continue."
                 )
 
     def check_free(self) -> None:
@@ -116,13 +103,8 @@ class Collection:
             raise ConfigurationError(f"{self.path} is there already and holds no collection. Choose another --output.")
 
     def _is_other(self, file: Path) -> bool:
-        """Whether a file is none of those that may be there before the settings; SQLite adds some to the traces."""
-        return file != self._draft and not file.name.startswith(self.traces.name)
-
-    def _write_settings(self, settings: Mapping[str, Any]) -> None:
-        self.path.mkdir(parents=True, exist_ok=True)
-        self._draft.write_text(json.dumps(settings, indent=1), "utf-8")
-        self._draft.replace(self.settings)
+        """Return whether a file is none that may be there before the settings; SQLite adds some to the traces."""
+        return not is_draft(file, self.settings) and not file.name.startswith(self.traces.name)
 
     def _check_same(self, settings: Mapping[str, Any]) -> None:
         before = read_json(self.settings)
@@ -131,7 +113,7 @@ class Collection:
             name = differing[0]
             raise ConfigurationError(
                 f"The episodes in {self.path} were played with {name} {before.get(name)!r}, not "
-                f"{settings.get(name)!r}. Choose another --output, or the same settings to go on."
+                f"{settings.get(name)!r}. Choose another --output, or the same settings to continue."
             )
 
 
@@ -152,7 +134,7 @@ def _object_of(line: str, where: str) -> dict[str, Any]:
 
 
 def _drop_cut_line(file: Path) -> None:
-    """Drop what follows the last line break; the episode is played again."""
+    """Drop the bytes after the last line break; the episode is played again."""
     content = file.read_bytes() if file.is_file() else b""
     if content and not content.endswith(b"\n"):
         with file.open("r+b") as lines:

@@ -24,10 +24,10 @@ Order = Literal["played", "worst", "best", "spread"]
 
 @dataclass(frozen=True, slots=True)
 class PlayedEpisode:
-    """Episode of a folder, without what was said in it.
+    """Episode of a folder, without its messages.
 
     Attributes:
-        offset: Where its line begins in ``episodes.jsonl``, in bytes.
+        offset: Offset of its line in ``episodes.jsonl``, in bytes.
         index: Its number in the folder.
         reward: Sum of its rewards.
         length: Number of its actions.
@@ -49,7 +49,7 @@ class PlayedTask:
 
     Attributes:
         number: Its number in the folder, from 0, in the order in which tasks were first played.
-        task: What its resets were passed.
+        task: Arguments of its resets.
         episodes: Its episodes that count.
         left_out: Number of the others.
     """
@@ -87,7 +87,7 @@ class PlayedTask:
 
 
 class _Line(BaseModel):
-    """Line of an episode, or of one that was left out; only what is shown of it."""
+    """Line of an episode, or of one that was left out, as far as it is shown."""
 
     index: int
     task: dict[str, Any] = {}
@@ -109,7 +109,7 @@ def is_episode_folder(folder: Path) -> bool:
 
 
 def task_key(task: Mapping[str, Any]) -> str:
-    """Return what tasks are told apart by; a seed or an index is the same as a number and as text."""
+    """Return the key of a task; a seed or an index is the same as a number and as text."""
     named = {name: str(value) if name in ("seed", "index") else value for name, value in task.items()}
     return json.dumps(named, sort_keys=True)
 
@@ -132,7 +132,7 @@ class EpisodeFolder:
         self._forget()
 
     def summary(self) -> dict[str, Any]:
-        """Return what it is, how many episodes there are, and the estimates; means without intervals before the end."""
+        """Return its kind, its number of episodes, and the estimates; means without intervals before the end."""
         with self._lock:
             self._read()
             settings = _settings(self._files.path)
@@ -194,7 +194,7 @@ class EpisodeFolder:
         return results
 
     def messages(self, episode: PlayedEpisode) -> list[Mapping[str, Any]]:
-        """Return what was said in an episode; nothing where its line is gone."""
+        """Return the messages of an episode; none where its line is gone."""
         for fields in objects_of(self._episodes.lines_at([episode.offset])):  # none if the file was written anew since
             messages = fields.get("messages")
             return [each for each in messages if isinstance(each, dict)] if isinstance(messages, list) else []
@@ -244,7 +244,7 @@ def _settings(folder: Path) -> dict[str, Any]:
 
 
 def _line_of(content: bytes) -> _Line | None:
-    """Read a line; ``None`` for what is none of an episode."""
+    """Read a line; ``None`` for a line that is none of an episode."""
     try:
         return _Line.model_validate_json(content)
     except ValidationError:

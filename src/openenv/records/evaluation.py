@@ -1,6 +1,5 @@
 """Results of an evaluation: estimates with their intervals, each task's attempts, and ``results.json``."""
 
-import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -8,7 +7,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from openenv.core.documents import read_json
+from openenv.core.documents import read_json, write_json
 from openenv.core.exceptions import ConfigurationError
 
 __all__ = ["Estimate", "Evaluation", "TaskResult", "read_evaluation"]
@@ -16,11 +15,11 @@ __all__ = ["Estimate", "Evaluation", "TaskResult", "read_evaluation"]
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over tasks.
+    """Mean over tasks.
 
     Attributes:
         value: The mean.
-        low: Lower end of its 95% confidence interval; ``None`` where one task alone can't tell.
+        low: Lower end of its 95% confidence interval; ``None`` for a single task.
         high: Upper end.
     """
 
@@ -39,7 +38,7 @@ class TaskResult:
     """Attempts at one task.
 
     Attributes:
-        task: What its resets were passed.
+        task: Arguments of its resets.
         rewards: The reward of each attempt in which the environment did not fail.
         successes: Number of those that succeeded.
         failed: Number of attempts in which the environment failed; they count for nothing.
@@ -55,25 +54,25 @@ class TaskResult:
 
     @property
     def mean(self) -> float:
-        """Mean reward of the attempts that count; there has to be one."""
+        """Mean reward of the attempts that count; there has to be an attempt."""
         return fmean(self.rewards)
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How well a player did.
+    """Results of a player.
 
     Attributes:
-        environment: What was played.
-        player: Who played, in words.
+        environment: Name of the environment.
+        player: Player, in words.
         samples: Attempts at each task.
         success_reward: The reward with which an attempt is a success; rounding does not count.
         mean_reward: Mean reward of an episode.
         pass_at: pass@k, by ``k``; without those for which no task has enough attempts.
         mean_length: Mean number of actions in an episode.
         illegal_actions: Mean number of illegal actions in an episode.
-        tasks: What came of each task.
-        first_failure: What the first failure of the environment said; ``None`` where there was none.
+        tasks: Result of each task.
+        first_failure: Message of the first failure of the environment; ``None`` without any.
         temperature: Of the model's sampling, 0 where it was greedy; ``None`` for a player without a model.
         greedy: The same with the most likely tokens, one attempt at each task, for the model of a training run.
         reward_components: Mean of each component's scores, summed over an episode, by name; without the episodes in
@@ -106,7 +105,7 @@ class Evaluation:
 
     @property
     def reward_name(self) -> str:
-        """Name of the mean reward, which says how a model's tokens were sampled."""
+        """Name of the mean reward, with how a model's tokens were sampled."""
         if self.temperature is None:
             return "reward"
         return f"reward, {'sampled' if self.temperature else 'greedy'}"
@@ -122,20 +121,14 @@ class Evaluation:
 
     def save(self, path: Path) -> None:
         """Write everything as JSON, whole or not at all."""
-        fields = {**asdict(self), "episodes": self.episodes, "failed": self.failed}
-        draft = path.with_suffix(".draft")
-        draft.write_text(json.dumps(fields, indent=1), "utf-8")
-        draft.replace(path)
+        write_json(path, {**asdict(self), "episodes": self.episodes, "failed": self.failed})
 
 
 _EVALUATION = TypeAdapter(Evaluation)
 
 
 def read_evaluation(folder: Path) -> tuple[Evaluation | None, str | None]:
-    """Read the results of an evaluation, of this version or an earlier one.
-
-    Args:
-        folder: The evaluation's folder.
+    """Read the results of an evaluation, of this version or an earlier one, or the reason why they can't be read.
 
     Returns:
         The results, ``None`` where there are none yet or they can't be read; and why they can't.

@@ -9,19 +9,14 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, BinaryIO
 
-from openenv.core.documents import MAX_LINE_BYTES, DocumentError, parse_json
+from openenv.core.documents import MAX_LINE_BYTES, DocumentError, draft_of, parse_json
 
 _STEP = re.compile(rb'\{"step": (\d+),')
 
 
 def append_object(file: Path, value: Any) -> None:
-    """Append a line with an object, after the end of one that a kill has cut off.
-
-    Args:
-        file: The file; it need not be there yet.
-        value: The object; what has no form in JSON is written as its text.
-    """
-    # Half of a surrogate pair, which a model may write, is no UTF-8; its escape is JSON that says the same.
+    """Append a line with an object, after the end of a line that a kill has cut off."""
+    # Half of a surrogate pair, which a model may write, is no UTF-8; its escape is equal JSON.
     line = json.dumps(value, ensure_ascii=False, default=str).encode("utf-8", "backslashreplace")
     with file.open("a+b") as lines:
         if lines.seek(0, os.SEEK_END):
@@ -40,25 +35,14 @@ def read_objects(file: Path) -> list[dict[str, Any]]:
 
 
 def objects_of(lines: Iterable[bytes]) -> list[dict[str, Any]]:
-    """Return the JSON objects of lines, without what is none: a full disk may have cut a line off.
-
-    Args:
-        lines: The lines.
-    """
+    """Return the JSON objects of lines, without lines that are none: a full disk may have cut a line off."""
     return [value for _, value in _objects(lines)]
 
 
 def keep_objects(file: Path, is_kept: Callable[[dict[str, Any]], bool]) -> None:
-    """Drop lines of a file, all of them or, where the file can't be written, none; lines without an object go, too.
-
-    Args:
-        file: The file.
-        is_kept: Whether the line of an object stays.
-    """
-    draft = file.with_suffix(".draft")
-    with file.open("rb") as lines, draft.open("wb") as kept:
+    """Drop lines of a file, all of them or, where the file can't be written, none; lines without an object, too."""
+    with file.open("rb") as lines, draft_of(file) as draft, draft.open("wb") as kept:
         kept.writelines(line for line, value in _objects(lines) if is_kept(value))
-    draft.replace(file)
 
 
 def _objects(lines: Iterable[bytes]) -> Iterator[tuple[bytes, dict[str, Any]]]:
@@ -71,12 +55,7 @@ def _objects(lines: Iterable[bytes]) -> Iterator[tuple[bytes, dict[str, Any]]]:
 
 
 class GrowingFile:
-    """File of lines, each of which is read once, with its offset.
-
-    Args:
-        path: The file, which need not be there yet.
-        on_anew: Called where the file was written anew, before its lines are read from the beginning.
-    """
+    """File of lines, each of which is read once, with its offset."""
 
     def __init__(self, path: Path, on_anew: Callable[[], None]) -> None:
         self._path = path
@@ -112,11 +91,8 @@ class GrowingFile:
 class StepIndex:
     """Index of a file of JSON lines, each of which begins with its step.
 
-    A line of rollouts may have megabytes, and a page asks for many steps: each reading goes on from the end of the one
+    A line of rollouts may have megabytes, and a page reads many steps: each reading begins at the end of the one
     before, and reads again only the lines of the step. Threads may share an index.
-
-    Args:
-        path: The file, which need not be there yet.
     """
 
     def __init__(self, path: Path) -> None:
@@ -125,11 +101,7 @@ class StepIndex:
         self._forget()
 
     def lines(self, step: int | None) -> list[bytes]:
-        """Return the lines of a step.
-
-        Args:
-            step: The step; ``None`` for that of the last line.
-        """
+        """Return the lines of a step; without one, those of the last step."""
         with self._lock:
             for offset, line in self._file.new_lines():
                 if begin := _STEP.match(line):  # without reading the whole line; others have no episodes

@@ -1,7 +1,6 @@
-"""Folder of a training run: what lies where, written by the run, and read while it is written."""
+"""Folder of a training run: its files, written by the run, and read while it is written."""
 
 import fcntl
-import json
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,7 +13,7 @@ from zlib import crc32
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from openenv.core.documents import read_json, read_yaml
+from openenv.core.documents import read_json, read_yaml, write_json
 from openenv.core.exceptions import ConfigurationError
 from openenv.records.lines import StepIndex, append_object, keep_objects, objects_of, read_objects
 from openenv.records.run_start import RunStart
@@ -61,7 +60,7 @@ class RunFolder:
 
         runs/catch-tiny-20260301-120000/
           config.yaml     the settings; `openenv train --config` takes it
-          starts.jsonl    when it was started and gone on with, by which command, with which versions
+          starts.jsonl    when it was started and resumed, by which command, with which versions
           metrics.jsonl   one line for each optimiser step
           rollouts.jsonl  the episodes of each optimiser step: task, reward and length
           traces.db       the same episodes and those of evaluations, by requests and tokens; see openenv.traces
@@ -71,9 +70,6 @@ class RunFolder:
           model/          the trained model and its tokenizer
           curve.png
           report.html     written last, and by a run that is interrupted
-
-    Args:
-        path: The folder.
     """
 
     def __init__(self, path: Path) -> None:
@@ -95,25 +91,17 @@ class RunFolder:
     def create(cls, parent: Path, label: str, name: str | None = None) -> "RunFolder":
         """Make the folder of a new run.
 
-        Args:
-            parent: Folder of runs.
-            label: What the folder's name begins with; the time follows.
-            name: The whole name instead.
-
-        Returns:
-            The folder.
-
         Raises:
             ConfigurationError: The folder of that name is there already.
         """
         stem = re.sub(r"[^\w.-]+", "-", name or f"{label}-{datetime.now():%Y%m%d-%H%M%S}")
         path = parent / stem
         number = 1
-        while not _made(path):
+        while not _make_folder(path):
             if name:
                 raise ConfigurationError(
                     f"{path} is there already, and a run never overwrites another. Choose another --name, "
-                    f"or go on with that run by --resume {path}."
+                    f"or continue that run with --resume {path}."
                 )
             number += 1
             path = parent / f"{stem}-{number}"
@@ -133,19 +121,19 @@ class RunFolder:
 
     @property
     def state(self) -> State:
-        """Whether the run is under way, has come to its end, or was stopped before it."""
+        """State of the run: under way, ended, or stopped before its end."""
         if self._is_held():
             return "running"
         return "ended" if self.has_ended else "interrupted"
 
     @property
     def has_ended(self) -> bool:
-        """Whether the run came to its end; an interrupted one may have a report, too."""
+        """True if the run came to its end; an interrupted run may have a report, too."""
         return self.report.exists() and self.is_scored
 
     @property
     def is_scored(self) -> bool:
-        """Whether the trained model was evaluated on each environment."""
+        """True if the trained model was evaluated on each environment."""
         try:
             expected = {score_name(AFTER, name) for name in self._environments()}
         except ConfigurationError:
@@ -174,11 +162,7 @@ class RunFolder:
         return max(complete, key=step_of, default=None)
 
     def forget_after(self, checkpoint: Path | None) -> None:
-        """Drop what a killed run did after a checkpoint, since it is going to be done again.
-
-        Args:
-            checkpoint: The checkpoint to go on from; ``None`` for the very beginning.
-        """
+        """Drop what a killed run did after a checkpoint, or from the beginning, since it is going to be done again."""
         step = 0 if checkpoint is None else step_of(checkpoint)
         for later in self.checkpoints.glob("checkpoint-*"):
             if step_of(later) > step:
@@ -236,14 +220,7 @@ class RunFolder:
             return MetricsPage(start, objects_of(whole.splitlines()), end, _mark(file, end))
 
     def rollouts_at(self, step: int | None) -> tuple[int | None, list[dict[str, Any]]]:
-        """Return the episodes of an optimiser step.
-
-        Args:
-            step: The step; ``None`` for the last one.
-
-        Returns:
-            The step, ``None`` where there is none; and its lines in ``rollouts.jsonl``, one for each environment.
-        """
+        """Return the lines of an optimiser step in ``rollouts.jsonl``, by default of the last one, and its number."""
         lines = rollouts_of(self._steps.lines(step))
         return (lines[0]["step"], lines) if lines else (None, [])
 
@@ -257,9 +234,7 @@ class RunFolder:
 
     def write_scores(self, scores: dict[str, Score]) -> None:
         """Write the scores, whole or not at all."""
-        draft = self.scores.with_suffix(".draft")
-        draft.write_text(json.dumps({name: asdict(score) for name, score in scores.items()}, indent=1), "utf-8")
-        draft.replace(self.scores)
+        write_json(self.scores, {name: asdict(score) for name, score in scores.items()})
 
     def _environments(self) -> list[str]:
         """Return the names of several environments; of one, an empty name."""
@@ -279,11 +254,7 @@ class RunFolder:
 
 
 def rollouts_of(lines: Iterable[bytes]) -> list[dict[str, Any]]:
-    """Return the lines of ``rollouts.jsonl`` that have episodes, whatever has written the others.
-
-    Args:
-        lines: The lines.
-    """
+    """Return the lines of ``rollouts.jsonl`` that have episodes, whatever has written the others."""
     found = []
     for line in objects_of(lines):
         with suppress(ValidationError):
@@ -329,7 +300,7 @@ def _mark(file: BinaryIO, offset: int) -> str:
     return f"{len(before)}-{crc32(before):x}" if before else ""
 
 
-def _made(path: Path) -> bool:
+def _make_folder(path: Path) -> bool:
     try:
         path.mkdir(parents=True)
     except FileExistsError:

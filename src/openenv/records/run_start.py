@@ -1,4 +1,4 @@
-"""When a run was started, by which command, and with which versions."""
+"""Start of a run: its time, its command, and the versions of its libraries."""
 
 import platform
 import shlex
@@ -16,12 +16,12 @@ PACKAGES = {"openenv": "openenv-core", "trl": "trl", "torch": "torch", "transfor
 
 @dataclass(frozen=True)
 class RunStart:
-    """A start of a run, the first or one after an interruption.
+    """Start of a run, the first or one after an interruption.
 
     Attributes:
-        time: When, in local time with its offset, to the second.
+        time: Time of the start, in local time with its offset, to the second.
         command: The command line of the process.
-        versions: The versions of what decides what comes of a run, by name.
+        versions: The versions of what decides the results of a run, by name.
     """
 
     time: str

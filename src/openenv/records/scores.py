@@ -1,4 +1,4 @@
-"""What a player reached over many episodes of a run, and the names of the players."""
+"""Scores of a player over many episodes of a run, and the names of the players."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,16 +28,16 @@ RANDOM, SCRIPTED = "random player", SCRIPTED_PLAYER
 
 @dataclass(frozen=True)
 class Score:
-    """What a player reached.
+    """Figures of a player.
 
     Attributes:
         mean_reward: Mean over the episodes of the sum of the environment's rewards.
         standard_error: Of that mean.
         mean_length: Mean number of actions in an episode.
         illegal_actions: Mean number of illegal actions in an episode.
-        episodes: How many episodes were played to their end.
+        episodes: Number of episodes that were played to their end.
         sample_seed: The seed of the episode in ``sample``.
-        sample: The turns of one episode: what was shown, what was done, the reward.
+        sample: The turns of one episode: the observation, the action, the reward.
         rewards: The sum of the rewards of each episode.
         examples: The ``best``, the ``median`` and the ``worst`` episode, each with its ``seed``, ``reward`` and
             ``turns``; fewer where fewer were played.
@@ -78,9 +78,6 @@ class Score:
 def component_means(episodes: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Return the mean of each component over the episodes in which it was called.
 
-    Args:
-        episodes: Each episode's components by name.
-
     Example:
         >>> component_means([{"format": 1.0}, {"format": 0.0, "answer": 0.5}])
         {'format': 0.5, 'answer': 0.5}
@@ -90,7 +87,7 @@ def component_means(episodes: Sequence[Mapping[str, float]]) -> dict[str, float]
 
 
 def sampled(player: str) -> str:
-    """Return what the sampled figure of a model is called, beside the greedy one.
+    """Return the name of a model's sampled figure, beside the greedy one.
 
     Example:
         >>> sampled("after training")
@@ -100,7 +97,7 @@ def sampled(player: str) -> str:
 
 
 def figure_name(player: str) -> str:
-    """Return what a score is called for people: a model's says whether it is the greedy figure.
+    """Return the name of a score for people; the figure of a greedy model is named so.
 
     Example:
         >>> figure_name("catch: after training"), figure_name("random player")
@@ -110,7 +107,7 @@ def figure_name(player: str) -> str:
 
 
 def score_name(player: str, environment: str) -> str:
-    """Return what a player's score in an environment is called: the player alone if the environment has no name.
+    """Return the name of a player's score in an environment: the player alone if the environment has no name.
 
     Example:
         >>> score_name("random player", "catch")

@@ -1,4 +1,4 @@
-"""What is added to a file of traces beside what servers record: episodes, conversations and scores."""
+"""Additions to a file of traces beside the records of servers: episodes, conversations and scores."""
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -33,19 +33,14 @@ INSERT INTO conversation (episode_id, at, model, content, rollout_group, reward,
 SELECT :episode_id, :at, :model, :content, :rollout_group, CAST(:reward AS DOUBLE PRECISION), :cut_by
 WHERE NOT EXISTS (SELECT 1 FROM conversation WHERE episode_id = :episode_id AND content = :content)
 """
-# Size of the entries that one part holds, in characters.
+# Size of the entries of a part, in characters.
 _PART_SIZE = 1024 * 1024
 # Fields of a conversation that are its content.
 _CONTENT = tuple(each.name for each in fields(Conversation) if each.name != "episode_id")
 
 
 class AddedEpisodes:
-    """Episodes that are added to a file, as a run of their own.
-
-    Args:
-        connection: Connection to the file.
-        leave_out: Paths of fields to leave out.
-    """
+    """Episodes that are added to a file, as a run."""
 
     def __init__(self, connection: TraceConnection, leave_out: Sequence[str]) -> None:
         self._connection = connection
@@ -75,13 +70,7 @@ class AddedEpisodes:
 def write_conversations(
     connection: TraceConnection, conversations: Iterable[Conversation], leave_out: Sequence[str] = ()
 ) -> None:
-    """Write conversations, all or none, without the secrets that this process knows; equal ones are written once.
-
-    Args:
-        connection: Connection to the file.
-        conversations: The conversations.
-        leave_out: Paths of fields to leave out.
-    """
+    """Write conversations, all or none, without the secrets that this process knows; equal ones are written once."""
     with connection.changing():
         _write_conversations(connection, conversations, secret_values(), leave_out)
 
@@ -92,7 +81,7 @@ def conversation_of(episode_id: str, content: bytes) -> Conversation:
 
 
 def write_score(connection: TraceConnection, episode: int, score: Score) -> None:
-    """Write the score of an episode, in place of an earlier one of the same name."""
+    """Write the score of an episode, which replaces an earlier score of the same name."""
     fields = {"reward": score.reward, "rewards": score.rewards, "components": score.components}
     connection.execute(
         "INSERT INTO score (episode, name, at, content) VALUES (?, ?, ?, ?) "
@@ -107,7 +96,7 @@ def score_of(name: str, at: float, content: bytes) -> Score:
 
 
 def _without_fields(known: dict[str, Any], paths: Sequence[str]) -> dict[str, Any]:
-    """Return the fields of a conversation without what is left out, whose paths are among ``extra``."""
+    """Return the fields of a conversation without those that are left out, whose paths are among ``extra``."""
     known = from_json(to_json(known, inf_nan_mode="constants", fallback=plain_value))
     found = without_fields(known, [path for path in paths if path.partition(".")[0] == MESSAGES])
     if TOKENS in paths:

@@ -1,4 +1,4 @@
-"""Tasks that episodes were played on: which of them teach something, and pairs of episodes to prefer one of."""
+"""Tasks that episodes were played on: those that teach something, and pairs of episodes, of which one is better."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -13,10 +13,10 @@ from openenv.traces.reading import TraceFile
 __all__ = ["TaskEpisodes", "preference_pairs", "tasks"]
 
 _TASK = ("environment", "split", "index", "seed")
-# What labels say of episodes; others say nothing of which is the better one.
+# Meaning of labels; other labels do not order episodes.
 _RANKS: dict[str | None, int] = {GOOD: 1, BAD: -1}
 # Digits from which on a text is no index or seed that a program counts by.
-_MOST_DIGITS = 40
+_MAX_DIGITS = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class TaskEpisodes:
 
     Attributes:
         environment: Name of the environment.
-        task: What its resets were passed: ``split``, ``index`` and ``seed``, as far as they were.
+        task: Arguments of its resets: ``split``, ``index`` and ``seed``, as far as they were.
         episodes: Number of episodes.
         mean_reward: Mean of their rewards, as for the next two ``None`` without any.
         min_reward: Lowest reward.
@@ -41,7 +41,7 @@ class TaskEpisodes:
 
     @property
     def has_signal(self) -> bool:
-        """Whether rewards differ, so that a trainer that compares episodes of one task learns from it."""
+        """True if rewards differ, which a trainer needs that compares episodes of one task."""
         return not reaches(0.0, self.spread)
 
     @property
@@ -152,7 +152,7 @@ def _pair_of(extremes: list[EpisodeRecord]) -> dict[str, Any] | None:
     if not extremes:
         return None
     chosen, rejected = (messages_of(record) for record in extremes)
-    start = next((place for place, message in enumerate(chosen) if message["role"] == "assistant"), len(chosen))
+    start = next((position for position, message in enumerate(chosen) if message["role"] == "assistant"), len(chosen))
     if chosen[:start] != rejected[:start]:
         return None
     conversation = extremes[0].conversation
@@ -168,4 +168,4 @@ def _pair_of(extremes: list[EpisodeRecord]) -> dict[str, Any] | None:
 
 def _number(text: str) -> str | int:
     """Return a number that is stored as text as such."""
-    return int(text) if text.removeprefix("-").isdecimal() and text.isascii() and len(text) < _MOST_DIGITS else text
+    return int(text) if text.removeprefix("-").isdecimal() and text.isascii() and len(text) < _MAX_DIGITS else text

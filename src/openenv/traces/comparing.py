@@ -13,7 +13,7 @@ _COMPARED = ("observation", "reward", "done")
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Comparison of two entries at the same place.
+    """Comparison of two entries with the same number.
 
     Attributes:
         number: Number of the entry, from 0.
@@ -34,7 +34,7 @@ class Difference:
 
     @property
     def same(self) -> bool:
-        """Whether nothing differs."""
+        """True if nothing differs."""
         return not self.parts
 
 
@@ -49,7 +49,7 @@ def differences(first: Iterable[Entry], second: Iterable[Entry], leave_out: Sequ
         leave_out: Paths of fields that are not compared, such as ``observation.took_ms``.
 
     Returns:
-        An iterator with a ``Difference`` for each place, also where nothing differs.
+        An iterator with a ``Difference`` for each number, also where nothing differs.
     """
     for number, (one, other) in enumerate(zip_longest(first, second)):
         present = one or other

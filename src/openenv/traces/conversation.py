@@ -1,11 +1,11 @@
-"""Parts of a conversation by the entries of its episode: what the model read, thought and did in each."""
+"""Parts of a conversation by the entries of its episode: the model's input, thought and action in each."""
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
+from openenv.core.documents import read_arguments
 from openenv.traces.episodes import RESET, Entry
 from openenv.traces.formats.messages import action_call
 
@@ -16,8 +16,8 @@ Message: TypeAlias = Mapping[str, Any]
 # Chat templates begin the reasoning for some models, so that only its end is in their text.
 _REASONING = re.compile(r"\s*(?:<think>)?(.*?)(?:</think>|\Z)\s*(.*)", re.DOTALL)
 _MARKS = ("<think>", "</think>")
-# Actions without a step that are passed over for one that fits the next step.
-_MOST_PASSED = 32
+# Actions without a step that are passed over for an action that fits the next step.
+_MAX_PASSED = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +28,9 @@ class ConversationPart:
         before: Positions, the second one past the end, of messages that led to no step: actions that could not be read,
             and the answers to them.
         thought: The model's reasoning, and its text beside a tool call; empty for none.
-        action: The action in the model's own words, a tool call as ``name(argument=value)``; ``None`` of a reset, and
+        action: The action in the model's words, a tool call as ``name(argument=value)``; ``None`` of a reset, and
             where the conversation has no action for the entry.
-        is_verbatim: Whether the request on record says the same as the action.
+        is_verbatim: Whether the request on record is the action's text.
         read: Positions of the messages that answered the action, or began the episode.
     """
 
@@ -49,7 +49,7 @@ def parts_of(messages: Sequence[Message], entries: Sequence[Entry]) -> list[Conv
 
     Args:
         messages: The conversation in OpenAI's form.
-        entries: The episode's entries; of each, kind and request are looked at.
+        entries: The episode's entries, of which kind and request count.
 
     Returns:
         A part for each entry, and one more where messages are left at the end.
@@ -77,7 +77,7 @@ def parts_of(messages: Sequence[Message], entries: Sequence[Entry]) -> list[Conv
 
 def call_line(function: Mapping[str, Any]) -> str:
     """Return a function of a tool call as ``name(argument=value)``."""
-    arguments = _arguments(function)
+    arguments = read_arguments(function.get("arguments"))
     if not isinstance(arguments, Mapping):
         return f"{function['name']}({arguments})"
     return f"{function['name']}({', '.join(f'{name}={value!r}' for name, value in arguments.items())})"
@@ -114,7 +114,7 @@ class _Move(NamedTuple):
         if not self.calls:
             text = _thought_and_text(self.message or {})[1]
             return all(str(value) in text for value in _fields(request).values() if isinstance(value, str | int))
-        name, arguments = self.calls[0]["name"], _arguments(self.calls[0])
+        name, arguments = self.calls[0]["name"], read_arguments(self.calls[0].get("arguments"))
         called = action_call(request)
         if called is not None:
             return called == (name, arguments)
@@ -127,10 +127,10 @@ class _Move(NamedTuple):
         if self.message is not None and fields and all(self.message.get(name) == fields[name] for name in fields):
             return True  # of a conversation that was recorded elsewhere, the request is the message
         if len(self.calls) == 1:
-            arguments = _arguments(self.calls[0])
+            arguments = read_arguments(self.calls[0].get("arguments"))
             return action_call(request) == (self.calls[0]["name"], arguments) or fields == arguments
         values = [str(value) for value in fields.values()]
-        return values == [text.strip()] or _parsed(text) == fields
+        return values == [text.strip()] or (bool(text) and read_arguments(text) == fields)
 
 
 def _moves(messages: Sequence[Message], steps: int) -> list[_Move]:
@@ -161,8 +161,8 @@ def _separated(
 
 
 def _passed(moves: Sequence[_Move], at: int, spare: int, request: Any) -> int:
-    """Return how many actions led to no step before one that fits a request; none where no one fits."""
-    nearest = moves[at : at + min(spare, _MOST_PASSED) + 1] if spare > 0 else ()
+    """Return the number of actions that led to no step before an action that fits a request; 0 where none fits."""
+    nearest = moves[at : at + min(spare, _MAX_PASSED) + 1] if spare > 0 else ()
     return next((number for number, move in enumerate(nearest) if move.fits(request)), 0)
 
 
@@ -181,20 +181,6 @@ def _text_of(block: Any) -> str:
     if not isinstance(block, Mapping):
         return str(block)
     return block["text"] if isinstance(block.get("text"), str) else f"[{block.get('type')}]"
-
-
-def _arguments(function: Mapping[str, Any]) -> Any:
-    """Return a call's arguments, which may be on record as JSON."""
-    given = function.get("arguments")
-    parsed = _parsed(given) if isinstance(given, str) else given
-    return given if parsed is None else parsed
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _fields(request: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Episodes of a file of traces, their entries, what is known beside them, and filters for them."""
+"""Episodes of a file of traces, their entries, further knowledge of them, and filters for them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,10 +14,10 @@ RESET, STEP = "reset", "step"
 """Kinds of entries."""
 
 RUNNING, INTERRUPTED = "running", "interrupted"
-"""How an episode ended that has not, and one whose server died."""
+"""Endings of an episode that has not ended, and of an episode whose server died."""
 
 UNREADABLE = "unreadable"
-"""Ending of an episode that has an impossible value on record; its error says which."""
+"""Ending of an episode that has an impossible value on record; its error is the name of the value."""
 
 EVALUATION_ID = "evaluation-"
 """Beginning of the ``episode_id`` of each episode in which a training evaluates its model, or a player beside it."""
@@ -25,8 +25,8 @@ EVALUATION_ID = "evaluation-"
 GOOD, BAD = "good", "bad"
 """Labels of episodes by which pairs of episodes are made, of which one is preferred."""
 
-MOST_LABEL, MOST_NOTE = 60, 10_000
-"""Most characters of a label and of a note."""
+MAX_LABEL, MAX_NOTE = 60, 10_000
+"""Maximum number of characters of a label and of a note."""
 SCRIPTED_PLAYER = "scripted player"
 """Model of the conversations of an environment's scripted player."""
 
@@ -39,10 +39,10 @@ reward; the rewards of its group in a training are the same; its reward is above
 its environment; the environment failed."""
 
 Seconds = Annotated[float, Field(ge=0, lt=253_370_764_800, allow_inf_nan=False)]
-"""Seconds since 1970, before the year 9999: what calendars can show."""
+"""Seconds since 1970, before the year 9999, as calendars can show them."""
 
 Count = Annotated[int, Field(ge=0, lt=2**63)]
-"""Number of things that a table can hold."""
+"""Number that a column of a table can hold."""
 
 # The end of ``Seconds`` in microseconds.
 _END_OF_TIME_US = 253_370_764_800_000_000
@@ -96,12 +96,12 @@ class Episode:
         ending: ``done`` or ``truncated``; ``reset`` before it was done; why its session ended before; ``running`` or
             ``interrupted``; or ``unreadable`` where a value on record is impossible, which is then a zero, an empty
             text or ``None``.
-        error: Code of the last error of the environment, or which value is impossible; ``None`` without any.
+        error: Code of the last error of the environment, or name of the impossible value; ``None`` without any.
         parent: Id of the episode that this one continues, as a fork.
         token_name: Name of the token that its client showed, of those in the server's ``--tokens``; ``None`` for a
             client without a named token.
-        label: What a person calls it: ``good``, ``bad`` or another word; ``None`` without a label.
-        note: What a person says of it; ``None`` without a note.
+        label: A person's label: ``good``, ``bad`` or another word; ``None`` without a label.
+        note: A person's text on it; ``None`` without a note.
         component: Total of the component that the filter names; ``None`` without such a filter.
     """
 
@@ -124,13 +124,13 @@ class Episode:
     error: str | None
     parent: str | None
     token_name: str | None = None
-    label: Annotated[str, Field(min_length=1, max_length=MOST_LABEL)] | None = None
-    note: Annotated[str, Field(min_length=1, max_length=MOST_NOTE)] | None = None
+    label: Annotated[str, Field(min_length=1, max_length=MAX_LABEL)] | None = None
+    note: Annotated[str, Field(min_length=1, max_length=MAX_NOTE)] | None = None
     component: float | None = None
 
     @property
     def is_evaluation(self) -> bool:
-        """Whether a training played it to evaluate its model, or a player beside it."""
+        """True if a training played it to evaluate its model, or a player beside it."""
         return self.episode_id is not None and self.episode_id.startswith(EVALUATION_ID)
 
 
@@ -191,7 +191,7 @@ class Entry:
 
     @property
     def done(self) -> bool:
-        """Whether the episode has ended."""
+        """True if the episode has ended."""
         return bool(self.answer.get("done"))
 
     @property
@@ -228,7 +228,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """What only the model's side of an episode knows: what the model saw and wrote, and what that cost.
+    """Knowledge of the model's side of an episode: the model's input and output, and their cost.
 
     Attributes:
         episode_id: The id that the episode's reset named.
@@ -243,9 +243,9 @@ class Conversation:
         env_mask: For each token of ``completion_ids`` 1 if the model wrote it, 0 if it was fed.
         input_tokens: Tokens that were read, as the model's server counts them.
         output_tokens: Tokens that were written.
-        cost_usd: What they cost.
+        cost_usd: Their cost.
         took_s: Seconds from the reset to the end.
-        extra: What else is known.
+        extra: Further knowledge.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = _CHECKED
@@ -274,7 +274,7 @@ class EpisodeRecord:
     Attributes:
         episode: The episode.
         entries: Its entries.
-        conversations: What the model's side added.
+        conversations: Conversations that the model's side added.
         scores: The scores of other rubrics.
     """
 
@@ -290,7 +290,7 @@ class EpisodeRecord:
         """Return a record that can be stored and shown.
 
         Args:
-            fields: What ``dataclasses.asdict`` has made of a record, or a record, of any origin.
+            fields: Fields of a record, as ``dataclasses.asdict`` returns them, or a record, of any origin.
 
         Raises:
             ValueError: A part is missing, has a field that there is not, or a value that can't be, such as a time after
@@ -368,15 +368,15 @@ class Filter:
         run: Number of the run that recorded it, as in ``TraceFile.groups``.
         model: Name of the model or player in the episode's conversation.
         token_name: Name of the token that its client showed.
-        label: What a person calls it, as in `Episode.label`.
+        label: Label, as in `Episode.label`.
         component: Name of a component of the rewards: only episodes that have it, and its total is then what the next
             two, the orders ``best`` and ``worst``, and the rewards of groups are about, instead of the rewards' sum.
         min_reward: Lowest sum of rewards.
         max_reward: Highest sum of rewards.
         since: Earliest beginning, in seconds since 1970.
         until: Latest beginning, in seconds since 1970.
-        ending: How the episode ended, as in ``Episode.ending``.
-        flag: What stands out about it, as in ``TraceFile.flags``.
+        ending: Ending, as in ``Episode.ending``.
+        flag: Flag, as in ``TraceFile.flags``.
         text: Text within a request, an answer, or what the model's side added.
         evaluation: Whether a training played it to evaluate its model; see `Episode.is_evaluation`.
     """
@@ -406,7 +406,7 @@ class Filter:
     evaluation: bool | None = None
 
     def for_training(self) -> "Filter":
-        """Return the filter without evaluations, unless it has a condition on them: what is tested is not learned."""
+        """Return the filter without evaluations, unless it has a condition on them: no training uses what is tested."""
         return replace(self, evaluation=False) if self.evaluation is None else self
 
 

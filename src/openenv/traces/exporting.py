@@ -1,15 +1,14 @@
 """Export of episodes into files of other programs, one episode after another."""
 
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import IO, Any, Literal, get_args
 
+from openenv.core.documents import draft_of
 from openenv.core.exceptions import ConfigurationError
 from openenv.traces.by_task import preference_pairs
 from openenv.traces.episodes import BAD, GOOD, EpisodeRecord, Filter
@@ -70,7 +69,7 @@ def export(
 
 @contextmanager
 def new_output(output: Path) -> Iterator[Path]:
-    """Yield a path to write to, which becomes the output at the end, and goes if something fails.
+    """Yield a path to write to, which becomes the output at the end, and is removed if something fails.
 
     Raises:
         ConfigurationError: The output exists, or its folder can't be written.
@@ -80,20 +79,10 @@ def new_output(output: Path) -> Iterator[Path]:
             f"Expected a path for a new file, but {output} exists. Give another path, or remove it."
         )
     try:
-        with TemporaryDirectory(prefix=f".{output.name}-", dir=output.absolute().parent) as folder:
-            draft = Path(folder) / output.name
+        with draft_of(output, replaces=False) as draft:
             yield draft
-            _move(draft, output)
     except OSError as error:
         raise ConfigurationError(f"{output} can't be written: {error}.") from error
-
-
-def _move(draft: Path, output: Path) -> None:
-    """Move what was written to its path, never over what has come to be there meanwhile."""
-    if draft.is_dir():
-        draft.rename(output)  # refused where there is a file, or a folder that is not empty
-    else:
-        os.link(draft, output)
 
 
 def _write_parquet(path: str | Path, where: Filter | None, limit: int | None, draft: Path) -> int:
@@ -114,7 +103,7 @@ def _write_pairs(traces: TraceFile, where: Filter | None, limit: int | None, dra
 
 
 def _write_lines(lines: Iterable[Any], draft: Path) -> None:
-    # Half of a surrogate pair, which a model may write, is no UTF-8; its escape is JSON that says the same.
+    # Half of a surrogate pair, which a model may write, is no UTF-8; its escape is equal JSON.
     with draft.open("w", encoding="utf-8", errors="backslashreplace") as file:
         for line in lines:
             _dump(line, file)
@@ -141,7 +130,7 @@ def _write_log(records: Iterable[EpisodeRecord], draft: Path) -> None:
 
 
 class _Counted:
-    """Iterates over episodes once, and counts them."""
+    """Iterator over episodes, once, which counts them."""
 
     def __init__(self, records: Iterable[EpisodeRecord]) -> None:
         self._records = records

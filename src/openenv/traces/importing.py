@@ -18,14 +18,14 @@ def import_episodes(traces: TraceFile, source: str | Path) -> list[str]:
 
     Args:
         traces: The file of traces.
-        source: A trajectory of ATIF (``.json``), a folder of them, a log of Inspect's (``.eval``), or what was exported
-            as ``jsonl``.
+        source: A trajectory of ATIF (``.json``), a folder of them, a log of Inspect's (``.eval``), or an export as
+            ``jsonl``.
 
     Returns:
         The ids of the episodes.
 
     Raises:
-        ConfigurationError: The source does not exist, or is none of these. What came before the mistake is added.
+        ConfigurationError: The source does not exist, or is none of these. The episodes before the mistake are added.
 
     Example::
 
@@ -45,7 +45,7 @@ def import_episodes(traces: TraceFile, source: str | Path) -> list[str]:
 
 
 def records_in(source: Path) -> Iterator[EpisodeRecord]:
-    """Iterate over the episodes of another program's file, as for ``import_episodes``."""
+    """Iterate over the episodes of another program's file, of a format of ``import_episodes``."""
     if source.is_dir():
         files = sorted(source.glob("*.json"))
         if not files:

@@ -1,4 +1,4 @@
-"""Pictures in what an episode has shown: files as base64 within JSON, known by how they begin."""
+"""Pictures in an episode's entries: files as base64 within JSON, known by how they begin."""
 
 import base64
 import binascii
@@ -15,7 +15,7 @@ class RecordedPicture(NamedTuple):
     """Picture in a JSON document.
 
     Attributes:
-        path: Where it is, such as ``observation.screenshot``.
+        path: Its path, such as ``observation.screenshot``.
         suffix: Suffix of its file, such as ``.png``.
         content: The file.
     """
@@ -27,10 +27,6 @@ class RecordedPicture(NamedTuple):
 
 def pictures_in(value: Any, path: str = "observation") -> Iterator[RecordedPicture]:
     """Iterate over the pictures in a JSON document: PNG, JPEG, GIF and WebP, as base64 or as data URLs.
-
-    Args:
-        value: The document.
-        path: Its own path.
 
     Example:
         >>> [picture.path for picture in pictures_in({"screen": "R0lGODlh" + "A" * 64, "text": "a cat"})]

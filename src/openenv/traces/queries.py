@@ -1,4 +1,4 @@
-"""What a file of traces is queried with: conditions of filters, and the values that episodes are grouped by."""
+"""Queries of a file of traces: conditions of filters, and the values that episodes are grouped by."""
 
 from dataclasses import asdict
 from typing import Any, Self
@@ -56,7 +56,7 @@ FLAG_VALUES = {"scripted": SCRIPTED_PLAYER}
 """Values that flags compare with, by their names in the SQL."""
 
 FLAGS = tuple(_FLAGS)
-"""Names of what may stand out about an episode."""
+"""Names of the flags of an episode."""
 
 _CONDITIONS = {
     "environment": "environment = :environment",
@@ -113,17 +113,17 @@ _GROUPED = {
 GROUP_FIELDS = tuple(_GROUPED)
 """Names of the values that episodes can be grouped by."""
 
-_MOST_READ = 2000
+_MAX_READ = 2000
 COMPONENTS = f"""
 SELECT DISTINCT name FROM component WHERE episode IN (
-    SELECT number FROM episode ORDER BY started_at DESC LIMIT {_MOST_READ}
+    SELECT number FROM episode ORDER BY started_at DESC LIMIT {_MAX_READ}
 ) ORDER BY name
 """  # noqa: S608  # constants
 """SQL for the names of the components of the newest episodes' rewards."""
 
 MODELS = f"""
 SELECT DISTINCT model FROM conversation WHERE model IS NOT NULL AND episode_id IN (
-    SELECT episode_id FROM episode ORDER BY started_at DESC LIMIT {_MOST_READ}
+    SELECT episode_id FROM episode ORDER BY started_at DESC LIMIT {_MAX_READ}
 ) ORDER BY model
 """  # noqa: S608  # constants
 """SQL for the names of the models and players of the newest episodes, which are looked up one by one."""
@@ -184,10 +184,6 @@ _NOTHING: dict[str, Any] = {
 class Query:
     """Conditions on episodes as SQL, with the values that they compare with.
 
-    Args:
-        where: Filter; ``None`` for all episodes.
-        order: Which episodes are listed first.
-
     Attributes:
         values: The values by their names in the SQL, but for ``alive``; see ``alive_since``.
         has_text: Whether a text is searched for.
@@ -228,20 +224,20 @@ class Query:
         self._conditions = [_TEXT_IN_FILE if each == _CONDITIONS["text"] else each for each in self._conditions]
 
     def with_number(self, number: int | None) -> Self:
-        """Let only the episode with this number through."""
+        """Restrict the query to the episode with this number."""
         return self._with("episode.number = :number", number=number)
 
     def behind(self, number: int) -> Self:
-        """Let only episodes through that are listed after the one with this number."""
+        """Restrict the query to episodes that are listed after that with this number."""
         return self._beside(number, "<" if self._falls else ">")
 
     def ahead(self, number: int) -> Self:
-        """Let only episodes through that are listed before the one with this number, the nearest first."""
+        """Restrict the query to episodes that are listed before that with this number, the nearest first."""
         self._falls = not self._falls
         return self._beside(number, "<" if self._falls else ">")
 
     def episodes(self, limit: int | None = None) -> str:
-        """Return the SQL that selects the columns of episodes and how each ended, in the order of the list."""
+        """Return the SQL that selects the columns and the ending of episodes, in the order of the list."""
         self.values["limit"] = _NO_LIMIT if limit is None else limit
         columns = ", ".join(f"episode.{name}" for name in COLUMNS)
         direction = "DESC" if self._falls else "ASC"
@@ -268,12 +264,12 @@ class Query:
             )
         self.values["limit"] = _NO_LIMIT if limit is None else limit
         columns = ", ".join(_GROUPED[name] for name in names)
-        places = ", ".join(str(place) for place, _ in enumerate(names, 1))
+        positions = ", ".join(str(number) for number, _ in enumerate(names, 1))
         return (
             f"SELECT {columns}, count(*), CAST(sum(steps) AS BIGINT), avg({self._reward}), "  # constants
             f"min({self._reward}), max({self._reward}), max(episode.started_at) AS newest "
             f"{self._from} WHERE {self._where} "
-            f"GROUP BY {places} ORDER BY newest DESC, max(episode.number) DESC LIMIT :limit"
+            f"GROUP BY {positions} ORDER BY newest DESC, max(episode.number) DESC LIMIT :limit"
         )
 
     @property

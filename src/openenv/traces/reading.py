@@ -60,16 +60,16 @@ from openenv.traces.queries import (
 
 _Value = TypeVar("_Value")
 
-# Seconds for a search in one listed episode after another, before the whole file is searched.
+# Seconds for a search in listed episodes, each by itself, before the whole file is searched.
 _EACH_EPISODE_S = 0.2
 # Forks of forks that are followed to the first episode.
-_MOST_FORKS = 1000
+_MAX_FORKS = 1000
 
 
 def open(  # noqa: A001  # read as traces.open
     path: str | Path, *, create: bool = False, leave_out: Sequence[str] = ()
 ) -> "TraceFile":
-    """Open traces. Tables of an earlier version are brought up to date.
+    """Open traces. Tables of an earlier version are migrated.
 
     Args:
         path: The file, or the address of a PostgreSQL database, ``postgresql://USER@HOST/DATABASE``.
@@ -96,14 +96,15 @@ class TraceFile:
     """Traces in a file or a database; a context manager.
 
     Args:
-        path: As for ``open``.
-        leave_out: As for ``open``.
+        path: The file, or the address of a PostgreSQL database, ``postgresql://USER@HOST/DATABASE``.
+        leave_out: Paths of fields that are left out of what is added, such as ``observation.screenshot``.
 
     Attributes:
         name: The path, or the address without its password.
 
     Raises:
-        ConfigurationError: As for ``open``.
+        ConfigurationError: There is no such file, it has no traces, is damaged, or is of a later version; or a path
+            begins with no part of an episode.
     """
 
     def __init__(self, path: str | Path, leave_out: Sequence[str] = ()) -> None:
@@ -126,7 +127,7 @@ class TraceFile:
         self.close()
 
     def close(self) -> None:
-        """Close the file; what was not read yet can't be read any more."""
+        """Close the file; entries that were not read yet can't be read any more."""
         try:
             if self._added is not None:
                 with self._usable():
@@ -148,7 +149,7 @@ class TraceFile:
         Args:
             where: Filter; by default all.
             limit: Maximum number.
-            after: Id of the last episode of the page before, to go on behind it.
+            after: Id of the last episode of the page before, to continue after it.
             before: Id of the first episode of the page after, for the episodes ahead of it: the nearest comes first.
             order: Which come first: ``newest``, ``oldest``, ``best`` or ``worst`` by their reward, ``longest`` or
                 ``shortest`` by their steps; of equal ones, the newest. Episodes without a reward come last by it.
@@ -189,7 +190,7 @@ class TraceFile:
         """Count episodes by values, the group with the newest episode first.
 
         Args:
-            by: Names of what they are grouped by: ``environment``, ``version``, ``transport``, ``split``, ``index``,
+            by: Names of the values to group by: ``environment``, ``version``, ``transport``, ``split``, ``index``,
                 ``seed``, ``task_seed`` (the seed, where the task has no index), ``ending``, ``error``, ``model``,
                 ``label``, or ``run``, a number for each time a server was started.
             where: Filter; by default all.
@@ -246,7 +247,7 @@ class TraceFile:
         return self._names(COMPONENTS)
 
     def flags(self, names: Sequence[str]) -> dict[str, list[Flag]]:
-        """Return what stands out about episodes, such as ``error`` or ``no_variance``, by their ids.
+        """Return the flags of episodes, such as ``error`` or ``no_variance``, by their ids.
 
         Args:
             names: Ids of at most 500 episodes; others than those on record are left out.
@@ -303,13 +304,13 @@ class TraceFile:
             position += count or 0
 
     def conversations(self, name: str) -> list[Conversation]:
-        """Return what the model's side added to an episode; mostly one conversation, or none.
+        """Return the conversations that the model's side added to an episode; mostly one, or none.
 
         Args:
             name: Id of the episode.
 
         Raises:
-            IncompleteTraceError: One can't be read.
+            IncompleteTraceError: A conversation can't be read.
             ConfigurationError: There is no such episode, or the file is damaged or locked.
         """
         episode_id = self.episode(name).episode_id
@@ -325,7 +326,7 @@ class TraceFile:
             name: Id of the episode.
 
         Raises:
-            IncompleteTraceError: One can't be read.
+            IncompleteTraceError: A score can't be read.
             ConfigurationError: There is no such episode, or the file is damaged or locked.
         """
         self.episode(name)
@@ -341,7 +342,7 @@ class TraceFile:
             name: Id of the episode.
 
         Raises:
-            ConfigurationError: As for ``entries``.
+            ConfigurationError: There is no such episode, or the file is damaged.
         """
         episode = self.episode(name)
         return EpisodeRecord(episode, list(self.entries(name)), self.conversations(name), self.scores(name))
@@ -368,7 +369,7 @@ class TraceFile:
         Args:
             episode: The episode; its ``id`` and ``parent`` are not kept.
             entries: Its entries, which are read one after another.
-            conversations: What the model's side knows of it.
+            conversations: Conversations of the model's side.
 
         Returns:
             The id of the episode in this file.
@@ -385,7 +386,7 @@ class TraceFile:
                 raise ConfigurationError(f"The episode can't be stored in {self.name}: {error}") from error
 
     def add_conversation(self, conversation: Conversation) -> None:
-        """Add what the model's side knows of the episode with the conversation's ``episode_id``.
+        """Add a conversation of the model's side to the episode with its ``episode_id``.
 
         The episode may be recorded later, or is there already.
 
@@ -395,7 +396,7 @@ class TraceFile:
         self.add_conversations([conversation])
 
     def add_conversations(self, conversations: Iterable[Conversation]) -> None:
-        """Add what the model's side knows of several episodes, all or none, as ``add_conversation`` does of one.
+        """Add conversations of the model's side to several episodes, all or none, as ``add_conversation`` does.
 
         Raises:
             ConfigurationError: The file can't be written.
@@ -449,7 +450,7 @@ class TraceFile:
         """Remove the oldest episodes, but for those that run now.
 
         Args:
-            before: Remove what began before this time, in seconds since 1970.
+            before: Remove episodes that began before this time, in seconds since 1970.
             max_bytes: Remove until the file's contents are no larger.
 
         Returns:
@@ -462,7 +463,7 @@ class TraceFile:
             return prune(self._connection, before=before, max_bytes=max_bytes)
 
     def remove(self, names: list[str]) -> int:
-        """Remove episodes by their ids; return how many there were.
+        """Remove episodes by their ids; return the number of removed episodes.
 
         Raises:
             ConfigurationError: The file can't be written.
@@ -476,11 +477,7 @@ class TraceFile:
             return [name for (name,) in self._connection.execute(query)]
 
     def _number_of(self, name: str) -> int:
-        """Return the number of an episode that is on record.
-
-        Raises:
-            ConfigurationError: As for ``episode``.
-        """
+        """Return the number of an episode that is on record."""
         self.episode(name)
         number = number_of(name)
         assert number is not None
@@ -489,7 +486,7 @@ class TraceFile:
     def _lineage(self, number: int) -> list[tuple[int, int | None]]:
         """Return the episodes that an episode continues, oldest first, and how many entries to read of each."""
         lineage: list[tuple[int, int | None]] = [(number, None)]
-        while len(lineage) < _MOST_FORKS:
+        while len(lineage) < _MAX_FORKS:
             with self._usable():
                 found = self._connection.execute(
                     "SELECT parent, parent_entries FROM episode WHERE number = ?", (lineage[0][0],)
@@ -575,12 +572,12 @@ class TraceFile:
 
 
 def _left_out(name: str) -> bytes:
-    """Return what stands for a long value, which is JSON within a string and without one."""
+    """Return the stand-in of a long value, which is JSON within a string and without one."""
     return b"0"
 
 
 def _read(name: str, read: Callable[..., _Value], *content: Any) -> _Value:
-    """Read something that is on record of an episode, whatever has written it there."""
+    """Read a part of an episode's record, whatever has written it."""
     try:
         return read(*content)
     except (ValueError, TypeError) as error:

@@ -23,7 +23,7 @@ def replay(entries: Iterable[Entry], app: Any, leave_out: Sequence[str] = ()) ->
     Args:
         entries: Entries of the episode, as from ``TraceFile.entries``.
         app: Application of the environment, as from ``create_app``; nothing is served.
-        leave_out: Paths of fields that are not compared, such as ``observation.took_ms``: what is measured differs.
+        leave_out: Paths of fields that are not compared, such as ``observation.took_ms``: measured times differ.
 
     Returns:
         A comparison for each entry; the second entry of each is the replayed one. Fields that the record leaves out

@@ -35,7 +35,7 @@ def rescore(
     """Score stored episodes by another rubric, and store the scores beside the rewards that the environment gave.
 
     The rubric is given each step's action and observation as objects of the environment's classes if the environment is
-    installed, else as objects with the recorded fields. What an environment keeps to itself is not on record.
+    installed, else as objects with the recorded fields. State that an environment does not show is not on record.
 
     Args:
         traces: The file of traces.
@@ -81,8 +81,8 @@ async def score(record: EpisodeRecord, rubric: AnyRubric, name: str | None = Non
 
     Args:
         record: The episode.
-        rubric: As for ``rescore``.
-        name: As for ``rescore``.
+        rubric: The rubric; a ``Rubric`` is reset before the episode.
+        name: Name of the score; by default that of the rubric's class or function.
     """
     read = _Reader(_package_of(record.episode.environment))
     if isinstance(rubric, Rubric):
@@ -102,11 +102,7 @@ async def score(record: EpisodeRecord, rubric: AnyRubric, name: str | None = Non
 
 
 class _Reader:
-    """Makes objects of recorded actions and observations.
-
-    Args:
-        package: The environment's package; ``None`` where it is not installed.
-    """
+    """Maker of objects of recorded actions and observations."""
 
     def __init__(self, package: EnvironmentPackage | None) -> None:
         self._action = _Stored if package is None else package.action_class()

@@ -1,4 +1,4 @@
-"""Is this environment any good? Checks of its folder, and of the episodes that it plays."""
+"""Checks of an environment: of its folder, and of the episodes that it plays."""
 
 from openenv._lazy import lazy_exports
 

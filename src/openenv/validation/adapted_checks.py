@@ -1,4 +1,4 @@
-"""Checks of another world's environment, which run it: its schemas, its first observation, and what a seed promises."""
+"""Checks of an environment of another library, which run it: schemas, first observation, and repeatability."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -22,13 +22,10 @@ _SEED = 1
 
 
 def validate_adapted(target: str) -> Report:
-    """Check another world's environment. It is made in this process, and reset some times.
-
-    Args:
-        target: ``PREFIX:ID``.
+    """Check an environment of another library. It is made in this process, and reset some times.
 
     Raises:
-        EnvironmentNotFoundError: There is none of that name.
+        EnvironmentNotFoundError: There is no environment of that name.
         ConfigurationError: It can't be made, or what it needs is not installed.
     """
     environment = find_adapted(target)
@@ -66,7 +63,7 @@ async def _with_runner(
     environment: AdaptedEnvironment, check: Callable[[LocalRunner, EnvironmentTypes], Awaitable[list[Finding]]]
 ) -> list[Finding]:
     factory = EnvironmentFactory(environment.source)
-    remedy = "Mend what its error says; `openenv serve` would tell its clients the same."
+    remedy = "Correct the cause of its error; `openenv serve` would send it to its clients."
     try:
         runner = await LocalRunner.make(factory, executor_for(environment.environment_class, factory.name))
         try:

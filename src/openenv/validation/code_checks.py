@@ -9,7 +9,7 @@ from openenv.validation.findings import Check, Finding, fail, warn
 from openenv.validation.names import OUR_PACKAGES, Definition, External, Names
 from openenv.validation.source import Source
 
-# The bases that make a class what a manifest's key says it is, the usual one first.
+# Bases of the classes of each manifest's key, the usual one first.
 BASES = {
     "action": ("Action", "BaseModel", "RootModel", "CallToolAction", "ListToolsAction"),
     "observation": ("Observation", "BaseModel", "CallToolObservation", "ListToolsObservation"),
@@ -23,14 +23,14 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def check_syntax(source: Source) -> Iterator[Finding]:
-    """Every Python file parses."""
+    """Syntax of every Python file is valid."""
     for path, tree in source.trees.items():
         if isinstance(tree, SyntaxError):
-            yield fail(f"{path}:{tree.lineno or 1}: {tree.msg}", "Mend the syntax.")
+            yield fail(f"{path}:{tree.lineno or 1}: {tree.msg}", "Correct the syntax.")
 
 
 def check_classes(source: Source) -> Iterator[Finding]:
-    """What the manifest names is there, and is of the right kind."""
+    """Classes that the manifest names are there, and of the right kind."""
     if not isinstance(source.manifest, Manifest):
         return
     names = Names(source)
@@ -51,7 +51,7 @@ def _reference_findings(names: Names, key: str, reference: str) -> Iterator[Find
 
 
 def find_reference(names: Names, reference: str) -> Definition | External | None:
-    """Find what a manifest's key names: ``module:Name``, or a name in one of the usual modules."""
+    """Find the object of a manifest's key: ``module:Name``, or a name in one of the usual modules."""
     module, colon, name = reference.rpartition(":")
     modules = (module,) if colon else MODEL_MODULES
     return next((found for each in modules if (found := names.find(each, name)) is not None), None)
@@ -71,7 +71,7 @@ def _kind_findings(names: Names, key: str, reference: str, found: Definition) ->
         yield fail(f"{found.path}: {found.node.name} does not extend {expected}.", f"Let it extend {expected}.")
     else:
         yield warn(
-            f"{found.path}: can't tell whether {found.node.name} is the {key}; a base comes from another package.",
+            f"{found.path}: can't see whether {found.node.name} is the {key}; a base comes from another package.",
             f"See that it extends {expected} in the end.",
         )
 
@@ -81,7 +81,7 @@ def _extends(base: Definition | External, key: str) -> bool:
 
 
 def check_models(source: Source) -> Iterator[Finding]:
-    """Each field has a type; of an action and an observation, it says what it means: agents and people read that."""
+    """Fields have a type; those of an action and an observation have a description for agents and people."""
     yield from _unannotated(source)
     if not isinstance(source.manifest, Manifest):
         return
@@ -109,7 +109,7 @@ def _unannotated(source: Source) -> Iterator[Finding]:
 
 
 def _is_value(node: ast.expr) -> bool:
-    """Return whether an assignment in a class would be a field: a plain value, or what ``Field`` makes."""
+    """Return whether an assignment in a class would be a field: a plain value, or a result of ``Field``."""
     if isinstance(node, ast.Call):
         return ast.unparse(node.func).rpartition(".")[2] == "Field"
     return isinstance(node, ast.Constant | ast.List | ast.Dict | ast.Set | ast.Tuple | ast.UnaryOp | ast.BinOp)
@@ -154,7 +154,7 @@ def _undescribed(cls: Definition | External) -> Iterator[Finding]:
 
 
 def check_environment(source: Source) -> Iterator[Finding]:
-    """The environment's class has the methods that a server calls, and they take what it passes."""
+    """Methods of the environment's class are those that a server calls, and take its arguments."""
     names = Names(source)
     classes = environment_classes(source, names)
     if not classes:
@@ -163,7 +163,9 @@ def check_environment(source: Source) -> Iterator[Finding]:
         methods = _methods(names, cls)
         for name in ("reset",) if _has_tools(methods) else ("reset", "step", "state"):
             if not _has_method(names, cls, methods, name):
-                yield fail(f"{cls.path}: {_class_name(cls)} has no {name}.", f"Define {name}; Environment says how.")
+                yield fail(
+                    f"{cls.path}: {_class_name(cls)} has no {name}.", f"Define {name}; Environment has its form."
+                )
         if "state" in methods and not methods["state"].decorator_list:
             yield warn(f"{cls.path}: {_class_name(cls)}.state is no property.", "Put @property above it.")
         yield from _reset_findings(cls, methods.get("reset_async") or methods.get("reset"))
@@ -179,7 +181,7 @@ def environment_classes(source: Source, names: Names) -> list[Definition]:
 
 
 def _methods(names: Names, cls: Definition) -> dict[str, Function]:
-    """The methods of a class with those that it inherits within the package."""
+    """Return the methods of a class with those that it inherits within the package."""
     methods: dict[str, Function] = {}
     for each in names.ancestors(cls):
         if isinstance(each, Definition) and isinstance(each.node, ast.ClassDef):
@@ -190,7 +192,7 @@ def _methods(names: Names, cls: Definition) -> dict[str, Function]:
 
 
 def offers_only_tools(source: Source) -> bool:
-    """Whether all that agents do goes through tools, for which every package has a client already."""
+    """Return whether agents act by tools alone, for which every package has a client already."""
     names = Names(source)
     classes = environment_classes(source, names)
     return bool(classes) and all(_is_of_tools_only(names, cls) for cls in classes)
@@ -202,7 +204,7 @@ def _is_of_tools_only(names: Names, cls: Definition) -> bool:
 
 
 def _has_tools(methods: dict[str, Function]) -> bool:
-    """Whether a class has tools, which come with a step and a state."""
+    """Return whether a class has tools, which come with a step and a state."""
     return "task_tools" in methods or any(_is_tool(method) for method in methods.values())
 
 
@@ -215,7 +217,7 @@ def _has_method(names: Names, cls: Definition, methods: dict[str, Function], nam
     if name in methods or f"{name}_async" in methods:
         return True
     externals = [each for each in names.ancestors(cls) if isinstance(each, External)]
-    # A base that can't be seen may have it; of openenv's own, only the tool-style one has a step.
+    # A base that can't be seen may have it; of OpenEnv's, only the tool-style one has a step.
     unseen = any(each.dotted.partition(".")[0] not in OUR_PACKAGES + NEUTRAL_PACKAGES for each in externals)
     return unseen or (name == "step" and any(each.name == "MCPEnvironment" for each in externals))
 
@@ -269,14 +271,14 @@ def _class_name(cls: Definition) -> str:
 
 
 def check_concurrency(source: Source) -> Iterator[Finding]:
-    """The class says whether one server may hold many sessions, as training needs."""
+    """Declaration of the class whether one server may hold many sessions, as training needs."""
     names = Names(source)
     limit = _literal_limit(source)
     for cls in environment_classes(source, names):
         declared = _concurrency_flag(names, cls)
         if limit is not None and limit > 1 and declared is not True:
             yield fail(
-                f"The server asks for {limit} sessions, but {_class_name(cls)} does not say that it supports them.",
+                f"The server is for {limit} sessions, but {_class_name(cls)} does not declare that it supports them.",
                 "Set SUPPORTS_CONCURRENT_SESSIONS = True if instances share nothing, else max_concurrent_envs=1.",
             )
         elif declared is None:
@@ -299,7 +301,7 @@ def _concurrency_flag(names: Names, cls: Definition) -> bool | None:
 
 
 def _literal_limit(source: Source) -> int | None:
-    """The number of sessions that the server's module asks for, where it is written as a number."""
+    """Return the number of sessions of the server's module, where it is written as a number."""
     tree = source.trees.get("server/app.py")
     for node in ast.walk(tree) if isinstance(tree, ast.Module) else ():
         if isinstance(node, ast.keyword) and node.arg == "max_concurrent_envs" and isinstance(node.value, ast.Constant):
@@ -308,7 +310,7 @@ def _literal_limit(source: Source) -> int | None:
 
 
 def check_server(source: Source) -> Iterator[Finding]:
-    """The server's module can be started by hand, and lets its limit be set."""
+    """Module of the server can be started by hand, and has an option for its limit."""
     tree = source.trees.get("server/app.py")
     if not isinstance(tree, ast.Module):
         return
@@ -330,6 +332,6 @@ CODE_CHECKS = (
     Check("classes", "the classes that openenv.yaml names are there", check_classes),
     Check("models", "every field of actions and observations is described", check_models),
     Check("environment", "the environment has the methods that a server calls", check_environment),
-    Check("concurrency", "it says whether one server may hold many sessions", check_concurrency),
+    Check("concurrency", "it declares whether one server may hold many sessions", check_concurrency),
     Check("server", "server/app.py can be started, and its limit set", check_server),
 )

@@ -33,7 +33,7 @@ HOME_PATH = re.compile(
 )
 # Keys of other tools: of the validation that the public package describes, and of catalogs.
 OTHER_KEYS = ("validation", "discovery", "tags", "license", "author", "authors", "homepage", "repository")
-# What the files of `openenv init` say of themselves, until an author writes something else.
+# Descriptions in the files of `openenv init`, until an author writes others.
 SCAFFOLD_TEXTS = (
     "Walk to a goal on a field of five by five",
     "Replace this with what your environment is about",
@@ -44,15 +44,15 @@ CODE_SUFFIXES = (".py", ".yaml", ".yml", ".toml", ".txt", ".sh")
 
 
 def check_manifest(source: Source) -> Iterator[Finding]:
-    """The manifest can be read, and its name is the package's."""
+    """Manifest can be read, and its name is the package's."""
     if isinstance(source.manifest, ConfigurationError):
         for line in str(source.manifest).splitlines():
-            yield fail(line, "Mend the key; `openenv init` shows a manifest with every key.")
+            yield fail(line, "Correct the key; `openenv init` shows a manifest with every key.")
         return
     if isinstance(source.module, ConfigurationError):
         yield fail(str(source.module), "Give the folder the package's name.")
     if not source.manifest.description:
-        yield warn("`description` is missing.", "Say in one sentence what the environment is; `openenv list` shows it.")
+        yield warn("`description` is missing.", "Describe the environment in one sentence; `openenv list` shows it.")
     yield from _unknown_keys(source.manifest)
     if source.manifest.version == "0.0.0":
         yield warn("`version` is missing.", "Add a version, and raise it with every change of what an agent meets.")
@@ -69,7 +69,7 @@ def _unknown_keys(manifest: Manifest) -> Iterator[Finding]:
 
 
 def check_files(source: Source) -> Iterator[Finding]:
-    """The files of the package are there; those that later checks read, these miss themselves."""
+    """Files of the package are there; those that later checks read, these report themselves."""
     for path in REQUIRED_FILES if offers_only_tools(source) else (*REQUIRED_FILES, "client.py"):
         if not (source.folder / path).is_file():
             yield _missing(path)
@@ -80,7 +80,7 @@ def _missing(path: str) -> Finding:
 
 
 def check_readme(source: Source) -> Iterator[Finding]:
-    """The README tells people and the Hub what this is."""
+    """README describes the environment for people and the Hub."""
     text = source.texts.get("README.md")
     if text is None:
         yield _missing("README.md")
@@ -97,15 +97,15 @@ def check_readme(source: Source) -> Iterator[Finding]:
         yield warn(f"README.md's front matter lacks {', '.join(missing)}.", "A Space needs these keys; add them.")
     if isinstance(source.manifest, Manifest) and keys.get("app_port", source.manifest.port) != source.manifest.port:
         yield fail(
-            f"README.md says app_port {keys['app_port']}, openenv.yaml says port {source.manifest.port}.",
+            f"README.md has app_port {keys['app_port']}, openenv.yaml has port {source.manifest.port}.",
             "Make them the same.",
         )
     if len(matter[2].split()) < 20:
-        yield warn("README.md says hardly anything.", "Describe the task, the action, the observation and the reward.")
+        yield warn("README.md has hardly any text.", "Describe the task, the action, the observation and the reward.")
 
 
 def check_packaging(source: Source) -> Iterator[Finding]:
-    """The package installs, and is found by its name once it is."""
+    """Package installs, and is found by its name once it is."""
     file = source.top_folder / "pyproject.toml"  # a subpackage is published with the package around it
     if not file.is_file():
         yield _missing("pyproject.toml")
@@ -132,7 +132,7 @@ def check_packaging(source: Source) -> Iterator[Finding]:
 
 
 def check_image(source: Source) -> Iterator[Finding]:
-    """The Dockerfile serves on the manifest's port, off loopback."""
+    """Dockerfile serves on the manifest's port, off loopback."""
     path = next((path for path in DOCKERFILES if path in source.texts), None)
     if path is None:
         if not any((source.top_folder / path).is_file() for path in DOCKERFILES):
@@ -142,9 +142,9 @@ def check_image(source: Source) -> Iterator[Finding]:
     if not re.search(r"(?mi)^FROM\s", text):
         yield fail(f"{path} has no FROM line.", "Name a base image.")
     if not re.search(r"(?mi)^(CMD|ENTRYPOINT)\b", text):
-        yield fail(f"{path} has no CMD.", "Say how the server is started.")
+        yield fail(f"{path} has no CMD.", "Write how the server is started.")
     if not re.search(r"(?mi)^HEALTHCHECK\b", text):
-        yield warn(f"{path} has no HEALTHCHECK.", "Add one that asks /health.")
+        yield warn(f"{path} has no HEALTHCHECK.", "Add one that requests /health.")
     if isinstance(source.manifest, Manifest) and str(source.manifest.port) not in text:
         yield warn(
             f"{path} does not mention port {source.manifest.port}.", "Serve on the port that openenv.yaml names."
@@ -152,7 +152,7 @@ def check_image(source: Source) -> Iterator[Finding]:
 
 
 def check_secrets(source: Source) -> Iterator[Finding]:
-    """No token or key is in the files."""
+    """Tokens and keys are not in the files."""
     for path, text in source.texts.items():
         for what, pattern in SECRETS.items():
             for match in re.finditer(pattern, text):
@@ -164,7 +164,7 @@ def check_secrets(source: Source) -> Iterator[Finding]:
 
 
 def check_paths(source: Source) -> Iterator[Finding]:
-    """No file names a folder that only this machine has."""
+    """Folders that only this machine has are named in no file."""
     for path, text in source.texts.items():
         if not path.endswith(CODE_SUFFIXES):
             continue
@@ -175,18 +175,18 @@ def check_paths(source: Source) -> Iterator[Finding]:
 
 
 def check_leftovers(source: Source) -> Iterator[Finding]:
-    """No text of the scaffold stands beside an author's own."""
+    """Texts of the scaffold do not stand beside an author's."""
     whole = "\n".join(text for path, text in source.texts.items() if not path.startswith("tests/"))
     if all(text in whole for text in SCAFFOLD_TEXTS):  # nothing was changed yet
         return
     for path, text in source.texts.items():
-        for said in SCAFFOLD_TEXTS:
-            at = text.find(said)
+        for text_of_scaffold in SCAFFOLD_TEXTS:
+            at = text.find(text_of_scaffold)
             if at >= 0:
                 line = text.count("\n", 0, at) + 1
                 yield warn(
-                    f'{path}:{line} still says what `openenv init` wrote: "{said}".',
-                    "Say what your environment is; people and models read it.",
+                    f'{path}:{line} still has the text of `openenv init`: "{text_of_scaffold}".',
+                    "Describe your environment; people and models read it.",
                 )
 
 
@@ -201,7 +201,7 @@ def _front_matter(text: str) -> dict[str, Any]:
 FILE_CHECKS = (
     Check("manifest", "openenv.yaml can be read", check_manifest),
     Check("files", "the files of a published environment are there", check_files),
-    Check("readme", "README.md tells people and the Hub what this is", check_readme),
+    Check("readme", "README.md describes this to people and the Hub", check_readme),
     Check("packaging", "pyproject.toml installs it, and lets it be found by name", check_packaging),
     Check("image", "the Dockerfile serves it", check_image),
     Check("secrets", "no token or key is in the files", check_secrets),

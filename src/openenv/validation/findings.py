@@ -1,4 +1,4 @@
-"""What a check says."""
+"""Checks and their findings."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ Status = Literal["pass", "warn", "fail"]
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that a check found wrong.
+    """Fault that a check found.
 
     Attributes:
         status: ``fail`` if the environment can't work or be published so, else ``warn``.
-        text: What is wrong, and where.
-        remedy: What to do about it.
+        text: The fault, and its location.
+        remedy: Remedy for it.
     """
 
     status: Status
@@ -25,12 +25,12 @@ class Finding:
 
 @dataclass(frozen=True)
 class Check(Generic[SubjectT]):
-    """One check of an environment: of its folder or, where that is another world's, of itself.
+    """Check of an environment: of its folder or, where that is another library's, of itself.
 
     Attributes:
         id: Its name in the report.
-        measures: What it looks at, for people.
-        find: Yields what is wrong.
+        measures: Its subject, for people.
+        find: Yields the faults.
     """
 
     id: str

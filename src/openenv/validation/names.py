@@ -1,4 +1,4 @@
-"""What a name in a module stands for, found by reading the syntax trees."""
+"""Meaning of a name in a module, found by reading the syntax trees."""
 
 import ast
 from collections.abc import Iterator
@@ -10,14 +10,14 @@ from openenv.validation.source import Source
 
 MAX_HOPS = 20
 OUR_PACKAGES = ("openenv", "openenv_core", "pydantic")
-# Bases of environments that OpenEnv itself brings, which are read like the package's own.
+# Bases of environments in OpenEnv, which are read like those of the package.
 _ADAPTERS = "openenv/adapters/"
 _SOURCES = Path(__file__).parents[2].as_posix()
 
 
 @dataclass(frozen=True)
 class Definition:
-    """A statement of the package that gives a name its meaning.
+    """Statement of the package that gives a name its meaning.
 
     Attributes:
         path: The file, relative to the folder. If it begins with ``..``, it lies in the package that the folder is part
@@ -31,10 +31,10 @@ class Definition:
 
 @dataclass(frozen=True)
 class External:
-    """A name that comes from another package.
+    """Name that comes from another package.
 
     Attributes:
-        dotted: Where from, such as ``pydantic.BaseModel``.
+        dotted: Its dotted name, such as ``pydantic.BaseModel``.
     """
 
     dotted: str
@@ -46,7 +46,7 @@ class External:
 
     @property
     def is_ours(self) -> bool:
-        """Say whether it comes from OpenEnv, or from pydantic, whose models count as actions."""
+        """Return whether it comes from OpenEnv, or from pydantic, whose models count as actions."""
         return self.dotted.partition(".")[0] in OUR_PACKAGES
 
 
@@ -54,26 +54,14 @@ Meaning = Definition | External | None
 
 
 class Names:
-    """Looks up names in an environment's package.
-
-    Args:
-        source: The package's files.
-    """
+    """Looks up names in an environment's package."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
         self._package = source.module if isinstance(source.module, str) else source.folder.name
 
     def find(self, module: str, name: str) -> Meaning:
-        """Say what a name in a module stands for, following imports.
-
-        Args:
-            module: The module as seen from the folder, such as ``server.app``; the package itself if empty.
-            name: The name.
-
-        Returns:
-            Its definition or where it comes from; ``None`` if nothing binds it.
-        """
+        """Return the meaning of a name in a module, following imports; ``None`` if nothing binds it."""
         path = self.path(module)
         return None if path is None else self._find_in(path, name, MAX_HOPS)
 
@@ -82,12 +70,12 @@ class Names:
         return self._file(module.replace(".", "/"))
 
     def bases(self, cls: Definition) -> list[Meaning]:
-        """Say what each base of a class stands for."""
+        """Return the meaning of each base of a class."""
         assert isinstance(cls.node, ast.ClassDef)
         return [self._expression(cls.path, base) for base in cls.node.bases]
 
     def parameters(self, cls: Definition) -> list[list[Meaning]]:
-        """Say what the parameters of a class's bases stand for, of a union each member."""
+        """Return the meanings of the parameters of a class's bases, of a union each member."""
         assert isinstance(cls.node, ast.ClassDef)
         slices = [base.slice for base in cls.node.bases if isinstance(base, ast.Subscript)]
         given = [each for part in slices for each in (part.elts if isinstance(part, ast.Tuple) else [part])]
@@ -97,7 +85,7 @@ class Names:
         ]
 
     def ancestors(self, cls: Definition) -> Iterator[Definition | External]:
-        """Yield a class and everything that it extends, as far as the package and ``openenv.adapters`` say."""
+        """Yield a class and everything that it extends, as far as the package and ``openenv.adapters`` have it."""
         waiting: list[Meaning] = [cls]
         seen = set()
         while waiting:
@@ -110,7 +98,7 @@ class Names:
                 waiting += self.bases(each)
 
     def _find_in(self, path: str, name: str, hops: int) -> Meaning:
-        """Say what a name in a file stands for; of alternatives, as in a ``try``, the first that is known here."""
+        """Return the meaning of a name in a file; of alternatives, as in a ``try``, the first that is known here."""
         found = list(self._meanings(path, name, hops))
         known = (each for each in found if isinstance(each, Definition) or (each and each.is_ours))
         return next(known, found[0] if found else None)
@@ -128,14 +116,14 @@ class Names:
                         yield self._imported(path, node, alias.name, hops)
 
     def _imported(self, path: str, node: ast.ImportFrom, name: str, hops: int) -> Meaning:
-        module = self._own_module(path, node)
+        module = self._module_of(path, node)
         if module is None:
             return External(f"{node.module}.{name}")
         target = self._file(module)
         return None if target is None else self._find_in(target, name, hops - 1)
 
-    def _own_module(self, path: str, node: ast.ImportFrom) -> str | None:
-        """The module that an import names, as a path without its ending; ``None`` for one of another package."""
+    def _module_of(self, path: str, node: ast.ImportFrom) -> str | None:
+        """Return the path of an import's module without its ending; ``None`` for one of another package."""
         written = (node.module or "").replace(".", "/")
         top, _, folder = self._package.replace(".", "/").partition("/")
         if node.level:
@@ -152,12 +140,12 @@ class Names:
         return None if climbed_out else relpath(f"/{module}", f"/{folder}")
 
     def _file(self, module: str) -> str | None:
-        """The file of a module, which is given as a path without its ending."""
+        """Return the file of a module, which is given as a path without its ending."""
         candidates = (f"{module}.py", normpath(join(module, "__init__.py")))
         return next((path for path in candidates if self._source.tree(path) is not None), None)
 
     def _dotted(self, path: str, written: str) -> str:
-        """A dotted name with the module that its first part stands for, as in ``vf.Environment``."""
+        """Return a dotted name with the module of its first part, as in ``vf.Environment``."""
         head, _, rest = written.partition(".")
         tree = self._source.tree(path)
         imported = (_imported_module(node, head) for node in (() if tree is None else statements(tree)))
@@ -173,7 +161,7 @@ class Names:
 
 
 def _imported_module(node: ast.stmt, name: str) -> str | None:
-    """The module that a statement imports under a name."""
+    """Return the module that a statement imports under a name."""
     if isinstance(node, ast.Import):
         return next((alias.name for alias in node.names if alias.asname == name), None)
     if isinstance(node, ast.ImportFrom) and not node.level:

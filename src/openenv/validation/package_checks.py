@@ -1,4 +1,4 @@
-"""Checks of what an environment's code needs beside itself: installed packages, and data files in its wheel."""
+"""Checks of the requirements of an environment's code: installed packages, and data files in its wheel."""
 
 import ast
 import re
@@ -10,11 +10,10 @@ from importlib.metadata import PackageNotFoundError, packages_distributions, req
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from openenv.core.documents import read_toml
-from openenv.core.providers.venv.requirements import OURS
+from openenv.core.providers.venv.requirements import OURS, requirement_of
 from openenv.validation.findings import Check, Finding, fail, warn
 from openenv.validation.source import Source
 
@@ -32,7 +31,7 @@ _READS = frozenset({"read_text", "read_bytes"})
 
 @dataclass(frozen=True)
 class Imported:
-    """A package that a file imports from elsewhere.
+    """Package that a file imports from elsewhere.
 
     Attributes:
         name: The topmost package.
@@ -46,7 +45,7 @@ class Imported:
 
 
 def check_requirements(source: Source) -> Iterator[Finding]:
-    """The package, and the list that its image is built from, require what is imported."""
+    """Requirements of the package, and of its image, have every import."""
     imported = {each.name: each for each in sorted(_imports(source), key=lambda each: not each.is_late)}
     for name, lines in _lists(source):
         needed = _closure(lines)
@@ -56,10 +55,10 @@ def check_requirements(source: Source) -> Iterator[Finding]:
                 continue
             is_of_public = canonicalize_name(each.name) in _OF_PUBLIC
             wanted = each.name if is_of_public else min(distributions, key=len, default=each.name)
-            say = warn if each.is_late or is_of_public else fail
-            yield say(
+            finding = warn if each.is_late or is_of_public else fail
+            yield finding(
                 f"{each.where} imports {each.name}, which {name} does not require.",
-                f'Add "{wanted}" to {name}; without it the import fails where nothing else brings it.',
+                f'Add "{wanted}" to {name}; without it the import fails where nothing else requires it.',
             )
 
 
@@ -76,7 +75,7 @@ def _imports(source: Source) -> Iterator[Imported]:
 
 
 def _imported(body: Iterable[ast.stmt], *, is_late: bool) -> Iterator[tuple[str, int, bool]]:
-    """Yield what statements import, without what is only for type checkers or may be missing."""
+    """Yield the imports of statements, without those that are only for type checkers or may be missing."""
     for node in body:
         if isinstance(node, ast.Import):
             yield from ((alias.name.partition(".")[0], node.lineno, is_late) for alias in node.names)
@@ -123,7 +122,7 @@ def _project(source: Source) -> dict[str, Any]:
 def _closure(lines: Iterable[str]) -> frozenset[str]:
     """Return the distributions that lines require, and all that these require, as far as they are installed."""
     found: set[tuple[str, str]] = set()
-    waiting = [(requirement, "") for line in lines if (requirement := _requirement(line)) is not None]
+    waiting = [(requirement, "") for line in lines if (requirement := requirement_of(line)) is not None]
     while waiting:
         requirement, extra = waiting.pop()
         if requirement.marker is not None and not requirement.marker.evaluate({"extra": extra}):
@@ -132,15 +131,8 @@ def _closure(lines: Iterable[str]) -> frozenset[str]:
         for wanted in ("", *requirement.extras):
             if (name, wanted) not in found:
                 found.add((name, wanted))
-                waiting += [(each, wanted) for each in map(_requirement, _required_by(name)) if each is not None]
+                waiting += [(each, wanted) for each in map(requirement_of, _required_by(name)) if each is not None]
     return frozenset(name for name, _ in found)
-
-
-def _requirement(line: str) -> Requirement | None:
-    try:
-        return Requirement(line)
-    except InvalidRequirement:  # a path or an address
-        return None
 
 
 @cache
@@ -159,7 +151,7 @@ def _by_module() -> Mapping[str, list[str]]:
 
 
 def _distributions(module: str) -> frozenset[str]:
-    """Return the distributions that bring a package, by their normalized names; none where it is not installed."""
+    """Return the distributions of a package, by their normalized names; none where it is not installed."""
     return frozenset(canonicalize_name(name) for name in _by_module().get(module, ()))
 
 
@@ -177,7 +169,7 @@ def _is_installed(distribution: str) -> bool:
 
 
 def check_data(source: Source) -> Iterator[Finding]:
-    """The files that the code reads are there, and in the wheel, which the image is made of."""
+    """Data files that the code reads are there, and in the wheel, from which the image is made."""
     for path, tree in source.trees.items():
         if isinstance(tree, ast.Module) and not OF_TESTS.search(path):
             yield from _opened(source, path, tree)
@@ -195,7 +187,7 @@ def check_data(source: Source) -> Iterator[Finding]:
 
 
 def _opened(source: Source, path: str, tree: ast.Module) -> Iterator[Finding]:
-    """Say which files are read by a path from the folder that a server happens to start in, or of this machine."""
+    """Find files that are read by a path from the folder that a server starts in, or of this machine."""
     for node in ast.walk(tree):
         name = _read_name(node)
         if name is None or name.startswith(("/proc/", "/sys/", "/dev/", "/etc/")):
@@ -224,9 +216,9 @@ def _read_name(node: ast.AST) -> str | None:
         return _constant(node.args[:1]) if not mode or _constant(mode) in ("r", "rb", "rt") else None
     if not isinstance(function, ast.Attribute) or function.attr not in _READS:
         return None
-    made = function.value
-    is_path = isinstance(made, ast.Call) and ast.unparse(made.func) in ("Path", "pathlib.Path") and len(made.args) == 1
-    return _constant(made.args) if is_path and isinstance(made, ast.Call) else None
+    path = function.value
+    is_path = isinstance(path, ast.Call) and ast.unparse(path.func) in ("Path", "pathlib.Path") and len(path.args) == 1
+    return _constant(path.args) if is_path and isinstance(path, ast.Call) else None
 
 
 def _constant(nodes: list[ast.expr]) -> str | None:

@@ -1,4 +1,4 @@
-"""Run the checks, and put what they say into one report."""
+"""Report of all checks of an environment's folder."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -21,14 +21,14 @@ _SEVERITY: Sequence[Status] = ("pass", "warn", "fail")
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What one check said.
+    """Result of a check.
 
     Attributes:
         check_id: The check's name.
         status: ``pass``, ``warn`` or ``fail``.
-        measured: What was looked at.
-        evidence: What is wrong, one entry for each finding.
-        remediation: What to do about it, each remedy once.
+        measured: Subject of the check.
+        evidence: Faults, one entry for each finding.
+        remediation: Remedies, each once.
         duration_s: Seconds that the check took.
     """
 
@@ -42,14 +42,14 @@ class CheckResult:
 
 @dataclass(frozen=True)
 class Report:
-    """What all checks said of an environment's folder.
+    """Results of all checks of an environment's folder.
 
     Attributes:
         target: The folder, or ``PREFIX:ID``.
-        source_digest: SHA-256 over the files that were looked at.
+        source_digest: SHA-256 over the checked files.
         manifest: The manifest's keys; empty if it can't be read.
         results: One entry for each check.
-        levels: What was done: ``static`` runs nothing of the environment, ``runtime`` does.
+        levels: Kinds of checks: ``static`` runs nothing of the environment, ``runtime`` does.
     """
 
     target: str
@@ -83,7 +83,7 @@ def validate_folder(folder: Path) -> Report:
         folder: The folder that holds ``openenv.yaml``.
 
     Returns:
-        What each check said.
+        The result of each check.
 
     Raises:
         EnvironmentNotFoundError: There is no such folder, or it holds no ``openenv.yaml``.
@@ -95,12 +95,7 @@ def validate_folder(folder: Path) -> Report:
 
 
 def run_check(check: Check[SubjectT], subject: SubjectT) -> CheckResult:
-    """Run one check.
-
-    Args:
-        check: The check.
-        subject: What to look at.
-    """
+    """Run one check."""
     start = time.perf_counter()
     findings: list[Finding] = list(check.find(subject))
     duration_s = round(time.perf_counter() - start, 6)

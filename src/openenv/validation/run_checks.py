@@ -1,6 +1,6 @@
 """Checks that run an environment: its server starts, and episodes are played over it, twice, in two processes.
 
-The servers run in processes of their own, as for ``openenv play``, so that one that hangs or ends its process
+The servers run in separate processes, as for ``openenv play``, so that one that hangs or ends its process
 is a finding like any other.
 """
 
@@ -52,7 +52,7 @@ from openenv.validation.trials import (
 from openenv.validation.url_checks import ServerRoutes
 
 LEVEL = "runtime"
-_MEND = "Mend what it says; `openenv play` meets the same."
+_CAUSE = "Correct its cause; `openenv play` has the same error."
 _PLAYER = "Let make_player return a function from an observation to an action, as the one that `openenv init` writes."
 _REPEAT = "Draw all that is random from the seed, and let nothing depend on the clock, an id, or the order of a set."
 _CAPACITY_WAIT_S = 10.0
@@ -60,19 +60,13 @@ _OK = 200
 
 
 class Running:
-    """An environment whose servers run, and what was played on them; a context manager, which ends them.
-
-    Args:
-        package: The environment.
-        limits: What a run may take.
+    """Environment whose servers run, and its episodes; a context manager, which ends them.
 
     Attributes:
-        package: As above.
-        limits: As above.
         client: A client that speaks dicts; its first use starts the first server.
-        trials: What was played on the first server.
+        trials: Episodes that were played on the first server.
         has_sessions: Whether sessions can be opened over a WebSocket.
-        is_repeatable: Whether the same actions came to the same in a second process; set by the check of that.
+        is_repeatable: Whether the same actions had the same results in a second process; set by the check of that.
         prefix: The folder, as errors name it before a file of it.
     """
 
@@ -96,16 +90,12 @@ class Running:
         self._exits.close()
 
     def resets_over_http(self) -> bool:
-        """Return whether the first server resets over HTTP, and note that it has no sessions of ours."""
+        """Return whether the first server resets over HTTP, and keep that it has no sessions."""
         self.has_sessions = ServerRoutes(self._provider.base_url, self.limits.answer_s).post("/reset", {}).status != _OK
         return not self.has_sessions
 
     def play(self) -> list[str]:
-        """Play a trial with the scripted player, if there is one, and one with each kind of action.
-
-        Returns:
-            The kinds of actions for which no time was left.
-        """
+        """Play a trial with the scripted player, if there is one, and one with each kind of action."""
         trials = Trials(self.client, self.limits)
         if self.package.manifest.player is not None:
             self.trials.append(self._play_scripted(trials))
@@ -118,21 +108,21 @@ class Running:
         return list(kinds.names[len(played) :])
 
     def _play_scripted(self, trials: Trials) -> Trial:
-        """Play with the package's own player and client, and note what is seen when its actions are sent again."""
+        """Play with the package's player and client, and compare the answers when its actions are sent again."""
         try:
             player = within(self.limits.answer_s, self.package.make_player, SEED)
-            own = within(self.limits.answer_s, self._own_client)
+            client = within(self.limits.answer_s, self._package_client)
         except (OpenEnvError, FaultError, TimeoutError) as error:
             return Trial(SCRIPTED, fault=f"it can't be made: {where(error)}")
         assert player is not None
-        trial = trials.play(SCRIPTED, player, SCRIPTED_STEPS, own)
-        own.disconnect()
+        trial = trials.play(SCRIPTED, player, SCRIPTED_STEPS, client)
+        client.disconnect()
         if trial.fault is None:
             trial.answers = trials.replay(trial)
         return trial
 
-    def _own_client(self) -> Client:
-        """Make a client of the package's own class."""
+    def _package_client(self) -> Client:
+        """Make a client of the package's class."""
         server = _StartedServer(self._provider)
         client = self.package.client_class()(provider=server, message_timeout_s=self.limits.answer_s).sync()
         self._exits.callback(client.close)
@@ -140,7 +130,7 @@ class Running:
 
     @property
     def second(self) -> Trials:
-        """The trials on a second server, in another process. The first use starts it."""
+        """Return the trials on a second server, in another process. The first use starts it."""
         if self._second is None:
             client, self._second_provider = self._start("2")
             client.connect()
@@ -194,17 +184,12 @@ class _StartedServer(RuntimeProvider):
 
 
 def run_checks(package: EnvironmentPackage, limits: RunLimits | None = None) -> list[CheckResult]:
-    """Start an environment's servers and check what it does. What can't be checked after a failure is left out.
-
-    Args:
-        package: The environment.
-        limits: What a run may take.
-    """
+    """Start an environment's servers and check its answers. Checks that a failure makes impossible are left out."""
     return list(each_result(package, limits or RunLimits()))
 
 
 def each_result(package: EnvironmentPackage, limits: RunLimits) -> Iterator[CheckResult]:
-    """Do as ``run_checks``, and give each result as soon as it is known."""
+    """Iterate over the results of ``run_checks``, each as soon as it is known."""
     with Running(package, limits) as running:
         for check in RUN_CHECKS:
             result = run_check(check, running)
@@ -223,9 +208,9 @@ def _find_in_start(running: Running) -> Iterator[Finding]:
                 "Make the application with openenv's create_app; then every client, trainer and tool can play it.",
             )
         else:
-            yield fail(_first_and_last_line(error), _MEND)
+            yield fail(_first_and_last_line(error), _CAUSE)
     except OpenEnvError as error:
-        yield fail(_first_and_last_line(error), _MEND)
+        yield fail(_first_and_last_line(error), _CAUSE)
 
 
 def _find_in_reset(running: Running) -> Iterator[Finding]:
@@ -239,17 +224,17 @@ def _find_in_reset(running: Running) -> Iterator[Finding]:
     except ConfigurationError as error:  # of its observations' class, which clients that speak dicts do without
         yield warn(str(error), "Name the class in openenv.yaml, as in `observation: models:MyObservation`.")
     except OpenEnvError as error:
-        yield fail(str(error), _MEND)
+        yield fail(str(error), _CAUSE)
     except ValidationError as error:
         yield fail(
-            f"the first observation does not fit its class: {error}", "Return what the observation's class says."
+            f"the first observation does not fit its class: {error}", "Return the fields of the observation's class."
         )
 
 
 def _find_in_seeds(running: Running) -> Iterable[Finding]:
     try:
         first, second = _reset(running), _reset(running)
-    except OpenEnvError:  # which the check before has said
+    except OpenEnvError:  # which the check before has reported
         return []
     if (first.observation, first.reward) == (second.observation, second.reward):
         return []
@@ -261,12 +246,12 @@ def _find_in_play(running: Running) -> Iterator[Finding]:
     try:
         left_out = running.play()
     except OpenEnvError as error:
-        yield fail(str(error), _MEND)
+        yield fail(str(error), _CAUSE)
         return
     faults: dict[str, Finding] = {}
     for trial in running.trials:
         if trial.fault is not None:
-            remedy = _PLAYER if trial.name == SCRIPTED else _MEND
+            remedy = _PLAYER if trial.name == SCRIPTED else _CAUSE
             faults.setdefault(trial.fault, fail(f"{trial.name}: {trial.fault}".replace(running.prefix, ""), remedy))
     yield from faults.values()
     if running.package.manifest.player is None:
@@ -279,12 +264,12 @@ def _find_in_play(running: Running) -> Iterator[Finding]:
 
 
 def _unplayed(played: Sequence[Trial]) -> Iterator[Finding]:
-    """Say which kinds of actions were never executed; a scripted player shows what random choices can't."""
+    """Find kinds of actions that were never executed; a scripted player reaches those that random choices can't."""
     for trial in played:
         if trial.untried is not None or trial.is_refused:
-            said = trial.untried or f"every one was refused, the last with: {trial.refusals[-1]}"
+            reason = trial.untried or f"every one was refused, the last with: {trial.refusals[-1]}"
             yield warn(
-                f"{trial.name} could not be tried: {said}",
+                f"{trial.name} could not be tried: {reason}",
                 "Bring a scripted player, or list what is legal in the observation's field legal_actions.",
             )
 
@@ -298,12 +283,12 @@ def _find_in_end(running: Running) -> Iterator[Finding]:
         return
     longest = max(whole, key=lambda trial: trial.steps)
     text = f"no episode ended; that of {longest.name} was left after {longest.steps} steps"
-    remedy = "Let an observation have done=True; if that is never so, say so in the README: `- **End**: never`."
+    remedy = "Let an observation have done=True; if that is never so, write in the README: `- **End**: never`."
     yield fail(text, remedy) if longest.name == SCRIPTED else warn(text, remedy)
 
 
 def _never_ends(package: EnvironmentPackage) -> bool:
-    """Return whether the README says that an episode never ends by itself."""
+    """Return whether the README declares that an episode never ends by itself."""
     return read_readme(package.folder).facts.get("end", "").lower().startswith(("never", "none"))
 
 
@@ -311,7 +296,7 @@ def _find_in_repeat(running: Running) -> Iterator[Finding]:
     try:
         different = _first_different(running, running.second.replay)
     except OpenEnvError as error:
-        yield fail(f"a second process does not start: {_first_and_last_line(error)}", _MEND)
+        yield fail(f"a second process does not start: {_first_and_last_line(error)}", _CAUSE)
         return
     running.is_repeatable = different is None
     if different is not None:
@@ -338,7 +323,7 @@ def _find_in_sessions(running: Running) -> Iterator[Finding]:
 
 
 def _first_different(running: Running, replay: Callable[[Trial], list[Answer]]) -> str | None:
-    """Replay what was played, as long as there is time, and name the first field that differs."""
+    """Replay the episodes, as long as there is time, and name the first field that differs."""
     for trial in running.trials:
         if trial.fault is not None or running.second.is_out_of_time:
             continue
@@ -353,7 +338,7 @@ def _find_in_tools(running: Running) -> Iterator[Finding]:
         kinds = dict(members(running.client.schemas()["action"]))
         listed = wait_for(fetch_tools, running.client.async_client)
     except OpenEnvError as error:
-        yield fail(str(error), _MEND)
+        yield fail(str(error), _CAUSE)
         return
     remedy = "Give an action a field for each of its values, and an annotation that is a model or a union of models."
     for name, kind in kinds.items():
@@ -372,7 +357,7 @@ def _reset(running: Running) -> StepResult[Any]:
 
 
 def _first_and_last_line(error: OpenEnvError) -> str:
-    """Shorten an error with a log in it to its sentence and the log's last line, which mostly says why."""
+    """Shorten an error with a log in it to its sentence and the log's last line, which mostly has the reason."""
     lines = str(error).splitlines()
     return lines[0] if not isinstance(error, ProviderError) or len(lines) == 1 else f"{lines[0]} {lines[-1]}"
 

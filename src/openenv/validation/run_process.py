@@ -1,4 +1,4 @@
-"""The checks that run an environment, in a process of their own: an author's code may end it, or never return."""
+"""Run of the checks in a separate process: an author's code may end it, or never return."""
 
 import faulthandler
 import json
@@ -23,22 +23,18 @@ _END = "null"  # behind the last result
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>\S+)')
 _ENDED = "the player, the client or the models end it, with os._exit or by a crash in a library"
 _HANGS = "the player, the client or the models block all of its threads"
-_REMEDY = "Raise an exception where something is wrong, and call what may crash or hang in a process of its own."
+_REMEDY = "Raise an exception where something is wrong, and call what may crash or hang in a separate process."
 
 
 def run_in_process(target: str | Path, limits: RunLimits) -> list[CheckResult]:
-    """Run the checks of ``run_checks`` in a process of their own. A check in which that ends, or hangs, fails.
-
-    Args:
-        target: The environment's name, folder or file.
-        limits: What a run may take.
+    """Run the checks of ``run_checks`` in a separate process. A check in which that ends, or hangs, fails.
 
     Raises:
         EnvironmentNotFoundError: There is no such environment.
     """
     folder = find_environment(target).folder
-    with TemporaryDirectory(prefix="openenv-validate-") as made:
-        results, crash = Path(made) / "results.jsonl", Path(made) / "crash.txt"
+    with TemporaryDirectory(prefix="openenv-validate-") as temporary:
+        results, crash = Path(temporary) / "results.jsonl", Path(temporary) / "crash.txt"
         results.touch()
         crash.touch()
         command = [
@@ -59,13 +55,13 @@ def run_in_process(target: str | Path, limits: RunLimits) -> list[CheckResult]:
     found = [CheckResult(**json.loads(line)) for line in lines if line != _END]
     if lines[-1:] == [_END]:
         return found
-    said = (
+    end = (
         f"did not end within {limits.check_s:g} s: {_HANGS}"
         if is_hanging
         else f"{how_ended(process.returncode)}: {_ENDED}"
     )
     check = RUN_CHECKS[len(found)]
-    failed = CheckResult(check.id, "fail", check.measures, [f"its process {said}{where}"], [_REMEDY], 0.0)
+    failed = CheckResult(check.id, "fail", check.measures, [f"its process {end}{where}"], [_REMEDY], 0.0)
     return [*found, failed]
 
 

@@ -1,4 +1,4 @@
-"""An environment's folder as its checks see it: files, manifest and syntax trees. Nothing of it is imported."""
+"""Folder of an environment as its checks see it: files, manifest and syntax trees. Nothing of it is imported."""
 
 import ast
 import hashlib
@@ -48,8 +48,8 @@ class Source:
         """Return the syntax tree of a Python file.
 
         Args:
-            path: The file as seen from the folder; ``../models.py`` is one of the package that the folder is part of,
-                and an absolute path is one outside of it.
+            path: The file as seen from the folder; ``../models.py`` is a file of the package that the folder is part
+                of, and an absolute path is a file outside of it.
 
         Returns:
             The tree, or ``None`` where there is no such file, or it is no Python.
@@ -88,21 +88,14 @@ def read_source(folder: Path) -> Source:
     """
     folder = folder.expanduser().resolve()
     if not folder.is_dir():
-        raise EnvironmentNotFoundError(f"There is no folder {folder}; give the one that holds {MANIFEST_FILE}.")
+        raise EnvironmentNotFoundError(f"There is no folder {folder}; give the folder that holds {MANIFEST_FILE}.")
     if not (folder / MANIFEST_FILE).is_file():
         raise EnvironmentNotFoundError(f"{folder} holds no {MANIFEST_FILE}; `openenv init NAME` makes an environment.")
     return read_files(folder)
 
 
 def read_files(folder: Path) -> Source:
-    """Read a folder that need not hold an environment.
-
-    Args:
-        folder: The folder, absolute.
-
-    Returns:
-        Its files, as of ``read_source``; the manifest may be an error.
-    """
+    """Read a folder that need not hold an environment; the manifest may be an error."""
     texts = dict(_texts(folder))
     trees = {path: _parse(text, path) for path, text in texts.items() if path.endswith(".py")}
     module, top_folder = _module(folder)

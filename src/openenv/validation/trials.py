@@ -1,7 +1,7 @@
 """Episodes that checks play over an environment's server, and play again from their record.
 
 A trial is played with one kind of action first, or one tool, and at random from then on; or by the package's scripted
-player. What an agent sees of it is compared when the same actions are sent once more, to another session or process.
+player. The observations are compared when the same actions are sent once more, to another session or process.
 """
 
 import json
@@ -64,16 +64,16 @@ class RunLimits:
 
 @dataclass
 class Trial:
-    """An episode that was played.
+    """Episode that was played.
 
     Attributes:
-        name: What it was played with.
+        name: Name of its player.
         actions: The first actions, as JSON values; those that a replay sends.
-        answers: What an agent saw of the reset and of these actions.
-        steps: How many actions were sent in all.
-        refusals: What the environment said of those that it refused.
-        fault: What ended it too early; ``None`` where nothing did.
-        untried: Why no action could be chosen without knowing the environment; ``None`` where one could.
+        answers: Answers to the reset and to these actions, as an agent sees them.
+        steps: Number of actions that were sent in all.
+        refusals: Messages of the environment about those that it refused.
+        fault: Fault that ended it too early; ``None`` without one.
+        untried: Reason why no action could be chosen; ``None`` where one could.
         has_ended: Whether the environment ended the episode.
         is_out_of_time: Whether its share of the time ended it.
     """
@@ -90,11 +90,11 @@ class Trial:
 
     @property
     def is_refused(self) -> bool:
-        """Say whether the environment refused every action."""
+        """Return whether the environment refused every action."""
         return self.steps > 0 and len(self.refusals) == self.steps
 
     def add(self, action: dict[str, Any], answer: Answer) -> None:
-        """Add an action that was sent and what came of it."""
+        """Add an action that was sent and its answer."""
         self.steps += 1
         if self.steps <= REPLAYED_STEPS:  # of screens, all of them would fill the memory
             self.actions.append(action)
@@ -106,12 +106,7 @@ class FaultError(Exception):
 
 
 class Trials:
-    """Trials with one server.
-
-    Args:
-        client: A client that speaks dicts.
-        limits: What they may take.
-    """
+    """Trials with one server."""
 
     def __init__(self, client: Client, limits: RunLimits) -> None:
         self._client = client
@@ -120,36 +115,31 @@ class Trials:
 
     @property
     def is_out_of_time(self) -> bool:
-        """Say whether no time is left for a further trial."""
+        """Return whether no time is left for a further trial."""
         return time.monotonic() > self._deadline
 
     def kinds(self) -> EnvironmentTools:
-        """Return the kinds of actions and the tools that a first observation comes with."""
+        """Return the kinds of actions and the tools of a first observation."""
         self._client.disconnect()
         return EnvironmentTools.of(self._client, {"seed": SEED})
 
-    def play_kinds(self, kinds: EnvironmentTools, most_steps: int) -> Iterator[Trial]:
-        """Play a trial with each kind of action and each tool; each has its share of the time, and one step at least.
-
-        Args:
-            kinds: The kinds.
-            most_steps: Steps after which a trial is left.
-        """
+    def play_kinds(self, kinds: EnvironmentTools, max_steps: int) -> Iterator[Trial]:
+        """Play a trial with each kind of action and each tool; each has a share of the time, and at least a step."""
         for number, name in enumerate(kinds.names):
             left_s = self._deadline - time.monotonic()
             if left_s > 0:
                 share_s = left_s / (len(kinds.names) - number)
-                yield self.play(f"the action {name}", _FirstOfKind(kinds, name, number), most_steps, share_s=share_s)
+                yield self.play(f"the action {name}", _FirstOfKind(kinds, name, number), max_steps, share_s=share_s)
 
     def play(
-        self, name: str, player: Player, most_steps: int, client: Client | None = None, share_s: float | None = None
+        self, name: str, player: Player, max_steps: int, client: Client | None = None, share_s: float | None = None
     ) -> Trial:
-        """Play a trial in a session of its own.
+        """Play a trial in a new session.
 
         Args:
-            name: What it is played with.
+            name: Name of its player.
             player: Chooses the actions; a call is bounded like an answer.
-            most_steps: Steps after which it is left.
+            max_steps: Steps after which it is left.
             client: A client to play with, other than the one that speaks dicts.
             share_s: Seconds after which it is left, once a step was done; by default half of those for all trials.
         """
@@ -160,7 +150,7 @@ class Trials:
             self._client.disconnect()
             client.disconnect()
             observation = self._reset(client, trial)
-            while not trial.has_ended and trial.steps < most_steps:
+            while not trial.has_ended and trial.steps < max_steps:
                 trial.is_out_of_time = trial.steps > 0 and time.monotonic() > until
                 if trial.is_out_of_time:
                     break
@@ -179,9 +169,6 @@ class Trials:
             trial: The trial.
             is_same_session: Whether no session is opened, but that of the last trial reset.
             neighbour: Another session, which does the same under another seed, each time a step ahead.
-
-        Returns:
-            What an agent saw of the reset and of each action; the last one may be a fault instead.
         """
         again = Trial(trial.name)
         try:
@@ -316,15 +303,15 @@ def where(error: BaseException) -> str:
     """Return an exception's type and message, and the line of an author's file that raised it."""
     if isinstance(error, FaultError):  # which has it already
         return str(error)
-    said = str(error) if isinstance(error, OpenEnvError) else f"{type(error).__name__}: {error}"
+    message = str(error) if isinstance(error, OpenEnvError) else f"{type(error).__name__}: {error}"
     if isinstance(error, SyntaxError):
         return f"{type(error).__name__}: {error.msg} ({error.filename}, line {error.lineno})"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_library(frame.filename)]
-    return f"{said} ({frames[-1].filename}, line {frames[-1].lineno})" if frames else said
+    return f"{message} ({frames[-1].filename}, line {frames[-1].lineno})" if frames else message
 
 
 def _defined(player: Player) -> str:
-    """Return where a player is defined, as far as it is a function or has a method of Python."""
+    """Return the location of a player, as far as it is a function or has a method of Python."""
     function = player if isinstance(player, FunctionType) else type(player).__call__
     code = function.__code__ if isinstance(function, FunctionType) else None
     return "" if code is None else f" ({code.co_filename}, line {code.co_firstlineno})"
@@ -341,12 +328,12 @@ def _fields(action: BaseModel | dict[str, Any]) -> dict[str, Any]:
 
 
 def _seen(result: StepResult[Any]) -> Answer:
-    """Return what an agent sees of a result."""
+    """Return the part of a result that an agent sees."""
     return {"observation": observation_fields(result.observation), "reward": result.reward, "done": result.done}
 
 
 def _disturb(neighbour: Client | None, action: dict[str, Any] | None) -> None:
-    """Reset another session, or send it an action, whatever comes of it."""
+    """Reset another session, or send it an action, with any result."""
     if neighbour is None:
         return
     with suppress(OpenEnvError):
@@ -362,7 +349,7 @@ def _shortened(value: Any) -> str:
 
 
 class _FirstOfKind:
-    """A player that begins with one kind of action, and goes on at random."""
+    """Player that begins with one kind of action, and continues at random."""
 
     def __init__(self, tools: EnvironmentTools, name: str, number: int) -> None:
         schema = tools.tools[tools.names.index(name)].input_schema

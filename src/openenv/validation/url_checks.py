@@ -23,15 +23,15 @@ _OK = 200
 
 @dataclass(frozen=True)
 class CriterionResult:
-    """What one criterion found.
+    """Result of a criterion.
 
     Attributes:
         id: The criterion's name.
-        description: What it looks at.
+        description: Its subject.
         passed: Whether the server meets it.
         required: Whether the server fails without it; all are required.
-        expected: What it looked for.
-        actual: What the server has.
+        expected: Expected value.
+        actual: Value of the server.
     """
 
     id: str
@@ -44,7 +44,7 @@ class CriterionResult:
 
 @dataclass(frozen=True)
 class UrlReport:
-    """What all criteria found of a running server.
+    """Results of all criteria for a running server.
 
     Attributes:
         target: The server's address.
@@ -59,7 +59,7 @@ class UrlReport:
 
     @property
     def passed(self) -> bool:
-        """Whether the server meets every criterion."""
+        """True if the server meets every criterion."""
         return all(each.passed for each in self.criteria)
 
     @property
@@ -95,7 +95,7 @@ def validate_url(url: str, timeout_s: float = TIMEOUT_S, token: str | None = Non
     Args:
         url: The server's address, or that of its socket or page.
         timeout_s: Seconds that each answer may take.
-        token: The token that is sent with requests; what ``OPENENV_TOKEN`` says if ``None``.
+        token: The token that is sent with requests; that of ``OPENENV_TOKEN`` if ``None``.
 
     Raises:
         EnvironmentNotFoundError: The address is none.
@@ -118,7 +118,7 @@ def validate_url(url: str, timeout_s: float = TIMEOUT_S, token: str | None = Non
 
 @dataclass(frozen=True)
 class _Answer:
-    """Status and document of an answer, or why there is none."""
+    """Status and document of an answer, or the reason why there is none."""
 
     status: int | None
     document: Any = None
@@ -130,18 +130,12 @@ class _Answer:
         return found if isinstance(found, dict) else None
 
     def actual(self, **found: Any) -> dict[str, Any]:
-        """Return what a criterion reports: status, what was found, and the error if there was one."""
+        """Return the report of a criterion: status, findings, and the error if there was one."""
         return {"status_code": self.status, **found, **({"error": self.error} if self.error else {})}
 
 
 class ServerRoutes:
-    """The routes of a server.
-
-    Args:
-        url: Its address.
-        timeout_s: Seconds that each answer may take.
-        token: The token that is sent; what ``OPENENV_TOKEN`` says if ``None``.
-    """
+    """The routes of a server."""
 
     def __init__(self, url: str, timeout_s: float, token: str | None = None) -> None:
         self.url = url
@@ -149,11 +143,11 @@ class ServerRoutes:
         self._headers = authorized_headers(None, token)
 
     def get(self, path: str) -> _Answer:
-        """Return what a route answers to GET."""
+        """Return the answer of a route to GET."""
         return self._answer(Request(url_with_path(self.url, path)))  # noqa: S310  # validate_url has checked it
 
     def post(self, path: str, body: Any) -> _Answer:
-        """Return what a route answers to POST."""
+        """Return the answer of a route to POST."""
         data, kind = json.dumps(body).encode(), {"Content-Type": "application/json"}
         return self._answer(Request(url_with_path(self.url, path), data, kind))  # noqa: S310
 
@@ -185,7 +179,7 @@ def _version(openapi: _Answer) -> CriterionResult:
 def _health(answer: _Answer) -> CriterionResult:
     status = (answer.mapping() or {}).get("status")
     found = {"status": status}
-    description = "GET /health says that the server is healthy"
+    description = "GET /health answers that the server is healthy"
     return _criterion("health_endpoint", description, answer, {"status": "healthy"}, found, status == "healthy")
 
 

@@ -1,4 +1,4 @@
-"""Runs, evaluations and traces in a browser: what the page reads of them, and a server of that alone."""
+"""Runs, evaluations and traces in a browser: the routes of the page, and a server of these alone."""
 
 from openenv._lazy import lazy_exports
 

@@ -1,28 +1,47 @@
-"""Answers of the routes that the pages of traces, runs and evaluations read: JSON, and what is wrong with a status."""
+"""Answers of the routes that the pages of traces, runs and evaluations read: JSON, and faults with a status."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import to_json
 from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
 
 from openenv.core.exceptions import ConfigurationError
+
+_Folder = TypeVar("_Folder")
 
 HEADERS = {"Cache-Control": "no-store"}
 
 
-async def answered(read: Callable[..., Any], *arguments: Any) -> Response:
-    """Return the answer to a request that reads files.
+def folder_routes(
+    below: str, folder: _Folder, answers: Mapping[str, Callable[[_Folder, Mapping[str, str]], Any]]
+) -> list[BaseRoute]:
+    """Return the routes that show a folder.
 
     Args:
-        read: Reads them, in a thread, and returns the content of the answer.
-        *arguments: What it is called with.
-
-    Returns:
-        The content; status 422 for a query that is none, 404 for what is not there or can't be read.
+        below: Path that theirs begin with.
+        folder: The folder.
+        answers: Functions of the folder and a query, by the rest of the path.
     """
+    return [
+        Route(below + name, partial(_folder_answer, folder, answer), include_in_schema=False)
+        for name, answer in answers.items()
+    ]
+
+
+async def _folder_answer(
+    folder: _Folder, answer: Callable[[_Folder, Mapping[str, str]], Any], request: Request
+) -> Response:
+    return await answered(answer, folder, dict(request.query_params))
+
+
+async def answered(read: Callable[..., Any], *arguments: Any) -> Response:
+    """Return the answer to a request that reads files: 422 for an invalid query, 404 for what can't be read."""
     try:
         return json_response(await run_in_threadpool(read, *arguments))
     except ValidationError as error:
@@ -32,7 +51,7 @@ async def answered(read: Callable[..., Any], *arguments: Any) -> Response:
 
 
 def invalid_query(error: ValidationError) -> Response:
-    """Return the answer to a query that is none."""
+    """Return the answer to an invalid query."""
     return json_response({"detail": str(error.errors(include_url=False, include_context=False))}, 422)
 
 

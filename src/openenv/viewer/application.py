@@ -28,8 +28,8 @@ from openenv.viewer.run_routes import run_routes
 from openenv.viewer.source import Source
 from openenv.viewer.views import installed_renderer, play_target
 
-MOST_COMPARED = 4
-"""Sources that one page compares."""
+MAX_COMPARED = 4
+"""Maximum number of sources that a page compares."""
 
 
 def viewer_app(file: str | Path | None, run: Path | None = None, episodes: Path | None = None) -> Starlette:
@@ -47,10 +47,10 @@ def viewer_app(file: str | Path | None, run: Path | None = None, episodes: Path 
 
 
 def source_app(source: Source) -> Starlette:
-    """Build the application that shows something to browsers of this machine, and to others with the server's token.
+    """Build the application that shows a source to browsers of this machine, and to others with the server's token.
 
     Args:
-        source: What is shown.
+        source: The source.
 
     Raises:
         ConfigurationError: There is no such file of traces; or there is nothing to show.
@@ -62,7 +62,7 @@ def comparison_app(sources: Sequence[Source]) -> Starlette:
     """Build the application that shows two to four sources beside each other, and each by itself.
 
     Args:
-        sources: What is compared; each is shown by itself below its number, from 1.
+        sources: The sources; each is shown by itself below its number, from 1.
 
     Raises:
         ConfigurationError: There are fewer or more; there is no such file of traces; or there is nothing to show.
@@ -72,19 +72,19 @@ def comparison_app(sources: Sequence[Source]) -> Starlette:
 
 
 def save_page(sources: Sequence[Source], episodes: Sequence[str] = (), max_bytes: int = MAX_BYTES) -> bytes:
-    """Return one HTML file of something, or of two to four sources beside each other, which needs no server.
+    """Return an HTML file of a source, or of two to four sources beside each other, which needs no server.
 
     Args:
-        sources: What is shown.
+        sources: The sources.
         episodes: Ids of one to four of its episodes, to show these alone; with several sources, each after the number
             of its source and a colon, as in ``2:1-17``. Empty for all, as far as they fit.
-        max_bytes: Most bytes of what the file shows. What is left out for that is said in the file.
+        max_bytes: Maximum size of the contents in bytes; the file lists what is left out for that.
 
     Raises:
         ConfigurationError: There is nothing to show, no such episode, or too many of them.
     """
-    if len(episodes) > MOST_COMPARED:
-        raise ConfigurationError(f"Expected up to {MOST_COMPARED} episodes beside each other, got {len(episodes)}.")
+    if len(episodes) > MAX_COMPARED:
+        raise ConfigurationError(f"Expected up to {MAX_COMPARED} episodes beside each other, got {len(episodes)}.")
     is_alone = len(sources) == 1
     routes = _routes(sources[0]) if is_alone else _comparing_routes(sources)
     page: str = sources[0].view if is_alone else "compare"
@@ -95,8 +95,8 @@ def save_page(sources: Sequence[Source], episodes: Sequence[str] = (), max_bytes
 
 
 def _comparing_routes(sources: Sequence[Source]) -> list[BaseRoute]:
-    if not 2 <= len(sources) <= MOST_COMPARED:
-        raise ConfigurationError(f"Expected 2 to {MOST_COMPARED} paths to compare, got {len(sources)}.")
+    if not 2 <= len(sources) <= MAX_COMPARED:
+        raise ConfigurationError(f"Expected 2 to {MAX_COMPARED} paths to compare, got {len(sources)}.")
     routes: list[BaseRoute] = [Route("/", partial(_to_page, "compare"))]
     routes += page_routes(PageConfig(compare=tuple(source.name for source in sources)))
     routes += comparison_routes(sources)

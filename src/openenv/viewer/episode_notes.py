@@ -1,4 +1,4 @@
-"""Notes of episodes on the pages of runs and evaluations: the id of the trace, and the beginning of what was said."""
+"""Notes of episodes on the pages of runs and evaluations: the id of the trace, and the first messages."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -11,18 +11,14 @@ from openenv.traces.episodes import Filter
 from openenv.traces.reading import TraceFile
 
 # Messages of an episode that are shown, and characters of each.
-_MOST_MESSAGES = 60
-_MOST_CHARACTERS = 1000
+_MAX_MESSAGES = 60
+_MAX_CHARACTERS = 1000
 
 
 def usable_traces(file: str | Path | None, opened: ExitStack) -> TraceFile | None:
     """Open a file of traces beside a run or an evaluation; ``None`` where there is none, or it can't be used.
 
-    The page of its traces says why.
-
-    Args:
-        file: The file.
-        opened: What closes it.
+    The page of its traces has the reason.
     """
     if file is None or not Path(file).is_file():
         return None
@@ -42,10 +38,10 @@ def with_trace(traces: TraceFile, note: Mapping[str, Any]) -> dict[str, Any]:
 def with_messages(note: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return a note of an episode with its first messages, and the number of further ones."""
     shown = [
-        {"role": str(message.get("role")), "text": _text_of(message)[:_MOST_CHARACTERS]}
-        for message in messages[:_MOST_MESSAGES]
+        {"role": str(message.get("role")), "text": _text_of(message)[:_MAX_CHARACTERS]}
+        for message in messages[:_MAX_MESSAGES]
     ]
-    return {**note, "messages": shown, "more": max(0, len(messages) - _MOST_MESSAGES)}
+    return {**note, "messages": shown, "more": max(0, len(messages) - _MAX_MESSAGES)}
 
 
 def _text_of(message: Mapping[str, Any]) -> str:

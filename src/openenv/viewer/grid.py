@@ -1,4 +1,4 @@
-"""Grid of tasks by runs: how each model, version or run of a server did on each task."""
+"""Grid of tasks by runs: the rewards of each model, version or run of a server in each task."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,8 +8,8 @@ from openenv.traces.episodes import Filter, Group
 from openenv.traces.reading import TraceFile
 
 _TASK = ("environment", "split", "index", "task_seed")
-_MOST_CELLS = 5000
-_MOST_COLUMNS = 24
+_MAX_CELLS = 5000
+_MAX_COLUMNS = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Grid:
     """Tasks by runs.
 
     Attributes:
-        by: What the columns are: ``model``, ``version``, ``run`` or ``ending``.
+        by: Name of the columns' values: ``model``, ``version``, ``run`` or ``ending``.
         columns: Values of the columns, those with the newest episodes last.
         rows: The tasks, those with the newest episodes first.
         complete: Whether all tasks and columns are there; otherwise those with the newest episodes.
@@ -61,27 +61,22 @@ class Grid:
 
 
 def grid_of(traces: TraceFile, where: Filter, by: str) -> Grid:
-    """Return the grid of the episodes that a filter lets through.
-
-    Args:
-        traces: The file of traces.
-        where: The filter.
-        by: What the columns are, a name as of ``TraceFile.groups``.
+    """Return the grid of the episodes that a filter lets through; ``by`` is a name of ``TraceFile.groups``.
 
     Raises:
         ConfigurationError: The file is damaged or locked.
     """
-    groups = traces.groups(*_TASK, by, where=where, limit=_MOST_CELLS + 1)
-    newest = list(dict.fromkeys(group.key[by] for group in groups[:_MOST_CELLS]))
-    columns = newest[:_MOST_COLUMNS][::-1]
-    places = {value: place for place, value in enumerate(columns)}
+    groups = traces.groups(*_TASK, by, where=where, limit=_MAX_CELLS + 1)
+    newest = list(dict.fromkeys(group.key[by] for group in groups[:_MAX_CELLS]))
+    columns = newest[:_MAX_COLUMNS][::-1]
+    positions = {value: position for position, value in enumerate(columns)}
     rows: dict[tuple[Any, ...], Row] = {}
-    for group in groups[:_MOST_CELLS]:
-        if group.key[by] in places:
+    for group in groups[:_MAX_CELLS]:
+        if group.key[by] in positions:
             row = rows.setdefault(tuple(group.key[name] for name in _TASK), _row_of(group, len(columns)))
             rewards = (group.mean_reward, group.min_reward, group.max_reward)
-            row.cells[places[group.key[by]]] = Cell(group.episodes, *rewards)
-    complete = len(groups) <= _MOST_CELLS and len(newest) <= _MOST_COLUMNS
+            row.cells[positions[group.key[by]]] = Cell(group.episodes, *rewards)
+    complete = len(groups) <= _MAX_CELLS and len(newest) <= _MAX_COLUMNS
     return Grid(by, columns, list(rows.values()), complete)
 
 

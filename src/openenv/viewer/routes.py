@@ -1,6 +1,6 @@
 """Routes below ``/web/traces/``: episodes by pages and as a grid, entries by ranges, differences, files to download.
 
-Each request opens the file anew, in a thread: servers write it meanwhile, and what is read is a page of it.
+Each request opens the file anew, in a thread: servers write it meanwhile, and a request reads a page of it.
 """
 
 import shlex
@@ -25,8 +25,8 @@ from openenv.traces.comparing import differences
 from openenv.traces.conversation import parts_of
 from openenv.traces.episodes import (
     FILTER,
-    MOST_LABEL,
-    MOST_NOTE,
+    MAX_LABEL,
+    MAX_NOTE,
     STEP,
     UNREADABLE,
     Conversation,
@@ -44,9 +44,9 @@ from openenv.viewer.answers import HEADERS, answered, invalid_query, json_of, js
 from openenv.viewer.grid import grid_of
 
 BELOW = "/web/traces/"
-_MOST_ENTRIES = 500
+_MAX_ENTRIES = 500
 # Of the body that gives a label and a note, whose characters have up to four bytes, or twelve as JSON.
-_MOST_LABEL_BYTES = 128 * 1024
+_MAX_LABEL_BYTES = 128 * 1024
 _EXPORTS: dict[str, Callable[[EpisodeRecord], Any]] = {"messages": row_of, "atif": trajectory_of, "json": asdict}
 
 
@@ -70,7 +70,7 @@ class _FilterQuery(BaseModel):
 
 
 class _EpisodesQuery(_FilterQuery):
-    """Query of a page of episodes: a filter, the order, and where the page begins, or with ``before`` ends."""
+    """Query of a page of episodes: a filter, the order, and the episode that it begins after or ends ``before``."""
 
     after: str | None = None
     before: str | None = None
@@ -79,7 +79,7 @@ class _EpisodesQuery(_FilterQuery):
 
 
 class _GridQuery(_FilterQuery):
-    """Query of a grid: a filter, and what the columns are."""
+    """Query of a grid: a filter, and the values of the columns."""
 
     by: Literal["model", "version", "run", "ending"] = "model"
 
@@ -90,7 +90,7 @@ class _EntriesQuery(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     start: Count = 0
-    stop: Count = _MOST_ENTRIES
+    stop: Count = _MAX_ENTRIES
     brief: bool = False
 
 
@@ -99,8 +99,8 @@ class _Label(BaseModel):
 
     model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
 
-    label: Annotated[Annotated[str, Field(max_length=MOST_LABEL)] | None, AfterValidator(_none_if_empty)]
-    note: Annotated[Annotated[str, Field(max_length=MOST_NOTE)] | None, AfterValidator(_none_if_empty)]
+    label: Annotated[Annotated[str, Field(max_length=MAX_LABEL)] | None, AfterValidator(_none_if_empty)]
+    note: Annotated[Annotated[str, Field(max_length=MAX_NOTE)] | None, AfterValidator(_none_if_empty)]
 
 
 def trace_routes(
@@ -111,7 +111,7 @@ def trace_routes(
     Args:
         file: The file, which need not be there before the first episode is.
         environment: Name of the environment that people play at the same server; ``None`` without one.
-        target_of: Returns what ``openenv play`` is passed for an environment, by its name on record; ``None`` where no
+        target_of: Returns the argument of ``openenv play`` for an environment, by its name on record; ``None`` where no
             command is shown.
     """
     answers: dict[str, Callable[[TraceFile, Request], Any]] = {
@@ -149,9 +149,9 @@ async def _answered(path: str | Path, answer: Callable[[TraceFile, Request], Any
 
 async def _labelled(path: str | Path, request: Request) -> Response:
     """Give an episode the label and the note of the request's body; answer with the episode."""
-    body = await read_body(request, _MOST_LABEL_BYTES)
+    body = await read_body(request, _MAX_LABEL_BYTES)
     if body is None:
-        return json_response({"detail": f"Expected at most {_MOST_LABEL_BYTES} bytes."}, 413)
+        return json_response({"detail": f"Expected at most {_MAX_LABEL_BYTES} bytes."}, 413)
     try:
         wanted = _Label.model_validate_json(body)
     except ValidationError as error:
@@ -229,7 +229,7 @@ def _episodes(traces: TraceFile, request: Request) -> Any:
 
 
 def _flagged(traces: TraceFile, episodes: Sequence[Episode]) -> list[dict[str, Any]]:
-    """Return episodes with what stands out about each."""
+    """Return episodes with the flags of each."""
     flags = traces.flags([episode.id for episode in episodes])
     return [
         {**asdict(episode), "flags": ["error"] if episode.ending == UNREADABLE else flags.get(episode.id, [])}
@@ -267,9 +267,9 @@ def _divided(conversation: Conversation, entries: Sequence[Entry]) -> dict[str, 
 
 
 def _entries(traces: TraceFile, request: Request) -> Any:
-    """Return a range of entries; in brief, what a list shows of each."""
+    """Return a range of entries; in brief, those parts of each that a list shows."""
     query = _EntriesQuery.model_validate(dict(request.query_params))
-    stop = min(query.stop, query.start + _MOST_ENTRIES)
+    stop = min(query.stop, query.start + _MAX_ENTRIES)
     found = traces.entries(request.path_params["id"], query.start, stop, long_values=not query.brief)
     return [_brief(entry) if query.brief else asdict(entry) for entry in found]
 

@@ -1,4 +1,4 @@
-"""Page of a training run while it trains, served by a process of its own."""
+"""Page of a training run while it trains, served by a separate process."""
 
 import subprocess
 import sys
@@ -16,7 +16,7 @@ _GRACE_S = 5.0
 
 @dataclass(frozen=True)
 class PageAddress:
-    """Where the page of a run is served while it trains.
+    """Address of a run's page while it trains.
 
     Attributes:
         host: Address to listen on.
@@ -30,18 +30,8 @@ class PageAddress:
 class RunPage:
     """Page of a training run, as ``openenv view`` serves it; a context manager.
 
-    The page has a process of its own, at a low priority, so that it takes no time of the training's Python. It ends
-    with this process, whatever ends that. Where it can't be served, that is printed, and the training goes on.
-
-    Args:
-        folder: The run's folder.
-        address: Where the page is served.
-        console: Where the address is printed.
-
-    Example::
-
-        with RunPage(folder.path, PageAddress(port=8100), console):
-            trainer.train()
+    The page has a separate process, at a low priority, so that it takes no time of the training's Python. It ends
+    with this process, whatever ends that. Where it can't be served, that is printed, and the training continues.
     """
 
     def __init__(self, folder: Path, address: PageAddress, console: Console) -> None:
@@ -72,7 +62,7 @@ class RunPage:
                 start_new_session=True,
             )
         except OSError as error:
-            self._say(f"The page of the run can't be served: {error}")
+            self._print(f"The page of the run can't be served: {error}")
             return self
         assert process.stdout is not None
         self._process = process
@@ -98,10 +88,10 @@ class RunPage:
         process.stdin.close()
 
     def _show(self, output: IO[str]) -> None:
-        """Print what the process prints: its address, or why there is none."""
+        """Print the output of the process: its address, or the reason why it has none."""
         with output:
             for line in output:
-                self._say(line.rstrip())
+                self._print(line.rstrip())
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         self._console.print(text, highlight=False, soft_wrap=True, markup=False)

@@ -1,4 +1,4 @@
-"""Routes below ``/web/run``: how a training is going, and the best and the worst episodes of its steps."""
+"""Routes below ``/web/run``: progress of a training, and the best and the worst episodes of its steps."""
 
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -8,15 +8,13 @@ from statistics import fmean
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
 from openenv.records.run_folder import RunFolder
 from openenv.records.scores import Score
 from openenv.traces.episodes import Count
 from openenv.traces.reading import TraceFile
-from openenv.viewer.answers import answered
+from openenv.viewer.answers import folder_routes
 from openenv.viewer.episode_notes import usable_traces, with_messages, with_trace
 
 BELOW = "/web/run/"
@@ -47,15 +45,7 @@ def run_routes(folder: str | Path, traces: str | Path | None = None) -> list[Bas
         traces: The file in which its episodes are on record; ``None`` for none.
     """
     run = RunFolder(Path(folder))
-    answers = {"progress": _progress, "rollouts": partial(_rollouts, traces)}
-    return [
-        Route(BELOW + name, partial(_answered, run, answer), include_in_schema=False)
-        for name, answer in answers.items()
-    ]
-
-
-async def _answered(run: RunFolder, answer: Any, request: Request) -> Response:
-    return await answered(answer, run, dict(request.query_params))
+    return folder_routes(BELOW, run, {"progress": _progress, "rollouts": partial(_rollouts, traces)})
 
 
 def _progress(run: RunFolder, query: Mapping[str, str]) -> Any:
@@ -112,7 +102,7 @@ def _groups_of(line: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _reward_of(note: Mapping[str, Any], recorded: int = 1) -> tuple[float, int]:
-    """Return what the best or the worst is chosen by: the reward, then whether the episode is on record."""
+    """Return the value by which the best or the worst is chosen: the reward, then whether the episode is on record."""
     return note["reward"], recorded if "episode_id" in note else 0
 
 

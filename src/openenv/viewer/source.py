@@ -1,4 +1,4 @@
-"""What a path leads to: the folder of a training run, of an evaluation or collected episodes, or a file of traces."""
+"""Target of a path: the folder of a training run, of an evaluation or collected episodes, or a file of traces."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -14,14 +14,14 @@ from openenv.records.run_folder import RunFolder, is_run
 
 TRACES = "traces.db"
 # Files and folders that a message names.
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 
 View = Literal["run", "results", "traces"]
 
 
 @dataclass(frozen=True)
 class Source:
-    """Something to look at.
+    """Run, evaluation, collection or file of traces to show.
 
     Attributes:
         name: Its name: the folder's, that of the file with its folder, or the address of a database without its
@@ -38,13 +38,13 @@ class Source:
 
     @classmethod
     def at(cls, location: str) -> Self:
-        """Find out what a path leads to.
+        """Find the source at a path.
 
         Args:
             location: A file or a folder, or the address of a database.
 
         Raises:
-            ConfigurationError: There is nothing to look at, or there are several files of traces.
+            ConfigurationError: There is nothing to show, or there are several files of traces.
         """
         if is_address(location):
             return cls(name=database_at(location).name, traces=location)
@@ -58,7 +58,7 @@ class Source:
             has_traces = traces.is_file() or RunFolder(path).state == "running"
             return cls(name, traces if has_traces else None, run=path)
         if is_episode_folder(path):
-            # One that is not complete may have its first trace yet to come.
+            # An incomplete source may have its first trace yet to come.
             has_traces = traces.is_file() or not (path / "results.json").is_file()
             return cls(name, traces if has_traces else None, episodes=path)
         found = find_traces(path)
@@ -66,13 +66,13 @@ class Source:
 
     @classmethod
     def all_at(cls, locations: Sequence[str]) -> list[Self]:
-        """Find out what paths lead to; names that occur twice begin with the name of the folder above.
+        """Find the sources at paths; names that occur twice begin with the name of the folder above.
 
         Args:
-            locations: As for ``at``.
+            locations: Files or folders, or addresses of databases.
 
         Raises:
-            ConfigurationError: As for ``at``.
+            ConfigurationError: There is nothing to show at a path, or there are several files of traces.
         """
         sources = [cls.at(location) for location in locations]
         counts = Counter(source.name for source in sources)
@@ -123,8 +123,8 @@ def _nothing_in(folder: Path, files: list[Path]) -> str:
     below = sorted(each.parent for each in folder.glob("*/settings.json") if is_episode_folder(each.parent))
     below += sorted(each.parent for each in folder.glob("*/starts.jsonl") if is_run(each.parent))
     named = below or files
-    names = ", ".join(str(each) for each in named[:_MOST_NAMED])
-    more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
+    names = ", ".join(str(each) for each in named[:_MAX_NAMED])
+    more = f" and {len(named) - _MAX_NAMED} more" if len(named) > _MAX_NAMED else ""
     if below:
         return f"{expected}; but there are some below it: {names}{more}. Name the folder."
     return f"{expected}; found the files {names}{more}. Name the file." if files else f"{expected}; found none."

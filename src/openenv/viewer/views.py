@@ -10,11 +10,11 @@ from openenv.core.env_server.web.views import Renderer, static_renderer
 
 @cache
 def installed_renderer(environment: str) -> Renderer | None:
-    """Return what shows an observation of an installed environment; ``None`` where that is not installed, or has none.
+    """Return the renderer of an installed environment's observations; ``None`` where there is none.
 
-    A record is often a stranger's: the name in it is compared with those of the installed environments, and is never
-    read as a path or an address. That of an adapted game, as in ``openspiel:chess``, is shown as the environment is
-    that has all of them.
+    The author of a record may be unknown: the name in it is compared with those of the installed environments, and is
+    never read as a path or an address. That of an adapted game, as in ``openspiel:chess``, is shown as the environment
+    is that has all of them.
     """
     package = _installed(environment.partition(":")[0])
     return None if package is None else static_renderer(package.environment_class())
@@ -22,7 +22,7 @@ def installed_renderer(environment: str) -> Renderer | None:
 
 @cache
 def play_target(environment: str) -> str:
-    """Return what ``openenv play`` is passed for an environment on record; a word for one that is not installed."""
+    """Return the argument of ``openenv play`` for an environment on record; a word if it is not installed."""
     package = _installed(environment)
     return "ENVIRONMENT" if package is None else package.name
 

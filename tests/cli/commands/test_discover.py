@@ -51,7 +51,7 @@ def test_what_is_known_here(openenv_here: Any, tmp_path: Path) -> None:
     (folder / "openenv.yaml").write_text("spec_version: 1\nname: maze_env\ndescription: Find the Minotaur.\n")
     shown = openenv_here("discover", "minotaur")
     assert shown.stdout == "maze_env: Find the Minotaur.\n  ./maze_env\n"
-    assert "1 environment, by what" in shown.stderr
+    assert "1 environment, by their descriptions" in shown.stderr
     (maze,) = json.loads(openenv_here("discover", "minotaur", "--json").stdout)["results"]
     (listed,) = (each for each in json.loads(openenv_here("list", "--json").stdout) if each["status"] == "here")
     assert maze == {**listed, "score": 100}

@@ -392,9 +392,9 @@ def test_the_token_that_the_page_asks_for_is_printed(tmp_path: Path, token: str)
         page = next(line.split()[-1] for line in lines if line.startswith("The page is at "))
         said = next(lines)
         if token:
-            assert said == "The page asks for the token that OPENENV_TOKEN holds here\n"
+            assert said == "The page requires the token that OPENENV_TOKEN holds here\n"
         else:
-            assert said.startswith("The page asks for this token: ")
+            assert said.startswith("The page requires this token: ")
             token = said.split()[-1]
         with httpx.Client(base_url=page.removesuffix("/web/"), trust_env=False) as http:
             assert http.get("/schema").status_code == 401

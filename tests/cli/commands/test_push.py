@@ -24,7 +24,7 @@ def test_a_space_is_pushed_pulled_and_served_back(openenv_here: Any, hub: HubSer
     assert (pushed.returncode, pushed.stderr) == (0, "")
     assert f"Pushed ada/round_trip_env: {hub.url}/spaces/ada/round_trip_env" in pushed.stdout
     said, _, came = pushed.stdout.partition("Pushed ada")
-    assert "ada/round_trip_env: open to everybody" in said
+    assert "ada/round_trip_env: open to all" in said
     assert "needs no token (OPENENV_AUTH=none)" in said
     assert "without a token" in came
     pulled = openenv_here("pull", "ada/round_trip_env", tmp_path / "elsewhere" / "round_trip_env")

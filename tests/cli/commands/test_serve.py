@@ -284,7 +284,7 @@ class TestOffLoopback:
     @pytest.mark.parametrize(
         ("setting", "told"),
         [
-            ('token="a-token-of-the-application-s"', "with the token that the environment's own server sets."),
+            ('token="a-token-of-the-application-s"', "with the token that the environment's server sets."),
             ('auth="none"', "no token is needed."),
         ],
     )
@@ -316,7 +316,7 @@ def test_with_a_token_of_all_one_is_made_on_loopback_too(tmp_path: Path, options
     [
         ('auth="always"', "token", "the token that OPENENV_TOKEN holds here."),
         ("", "always", "the token that OPENENV_TOKEN holds here."),
-        ('auth="always", token="of-the-application"', "token", "the token that the environment's own server sets."),
+        ('auth="always", token="of-the-application"', "token", "the token that the environment's server sets."),
     ],
 )
 def test_a_token_of_all_that_was_set_is_told_on_loopback_too(
@@ -489,7 +489,7 @@ def group_is_gone(group: int) -> bool:
     [
         (["--reload", "--workers", 2], "--reload restarts one process"),
         (["--reload", "--fd", 0], "--reload opens its own socket"),
-        (["--sessions-per-process", 2], "it needs --isolation process"),
+        (["--sessions-per-process", 2], "needs --isolation process"),
     ],
 )
 def test_options_that_do_not_go_together(openenv_here: Any, options: list[object], told: str) -> None:

@@ -38,7 +38,7 @@ def test_a_folder_of_ones_own(openenv_here: Any, tmp_path: Path) -> None:
     openenv_here("skills", "add", "--dest", tmp_path / "mine")
     assert (tmp_path / "mine/openenv-cli/SKILL.md").read_text() == skill_text()
     refused = openenv_here("skills", "add", "--dest", tmp_path / "other", "--claude")
-    assert (refused.returncode, "--dest is the one folder" in refused.stderr) == (1, True)
+    assert (refused.returncode, "--dest is the only folder" in refused.stderr) == (1, True)
     assert not (tmp_path / "other").exists()
 
 

@@ -87,7 +87,7 @@ def test_other_machines_need_the_token_that_is_printed(tmp_path: Path) -> None:
             lines = iter(process.stdout.readline, "")
             url = next(lines).split(" at ")[1].partition("/web/")[0]
             token = next(line for line in lines if "OPENENV_TOKEN=" in line).strip().partition("=")[2]
-            assert [next(lines) for _ in range(2)] == ["\n", "The page asks for the token.\n"]
+            assert [next(lines) for _ in range(2)] == ["\n", "The page requires the token.\n"]
             assert "Nothing is encrypted." in next(lines)
             elsewhere = {"X-Forwarded-For": "203.0.113.9"}
             with httpx.Client(base_url=url, trust_env=False, headers=elsewhere) as http:

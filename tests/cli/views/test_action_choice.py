@@ -89,7 +89,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tools: list[dict[str, Any]], *typed: 
     calls: list[Any] = []
     with suppress(QuitGameError):
         while True:
-            step = form.ask()
+            step = form.fill()
             calls.append((step["tool_name"], step["arguments"]))
     return calls, screen.getvalue()
 

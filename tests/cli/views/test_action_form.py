@@ -49,7 +49,7 @@ class Typing:
 
 def test_every_kind_of_field(monkeypatch: pytest.MonkeyPatch) -> None:
     typing = Typing(monkeypatch, Everything, "H", "t", "-2.5", '{"x": 1, "y": 2}', '["a"]', "30")
-    answer = typing.form.ask()
+    answer = typing.form.fill()
     assert Everything(**answer) == Everything(
         suit=Suit.HEARTS, sure=True, number=-2.5, place=Position(x=1, y=2), words=["a"], level=30
     )
@@ -63,11 +63,11 @@ def test_the_last_answers_are_offered_once_they_are_remembered(monkeypatch: pyte
         say: str
 
     typing = Typing(monkeypatch, Move, "left", "hi", "", "left", "x", "", "y")
-    first = typing.form.ask()
-    assert typing.form.ask() == {"way": "left", "say": "x"}
+    first = typing.form.fill()
+    assert typing.form.fill() == {"way": "left", "say": "x"}
     assert "way needs a value" in typing.seen
     typing.form.remember(first)
-    assert typing.form.ask() == {"way": "left", "say": "y"}
+    assert typing.form.fill() == {"way": "left", "say": "y"}
     assert "way (left, right) [left] >" in typing.seen
     assert "say [" not in typing.seen
 
@@ -77,8 +77,8 @@ def test_an_omitted_field_is_left_to_the_server(monkeypatch: pytest.MonkeyPatch)
         name: str = ""
         size: int | None = None
 
-    assert Typing(monkeypatch, Open, "", "").form.ask() == {}
-    assert Typing(monkeypatch, Open, "", "7").form.ask() == {"size": 7}
+    assert Typing(monkeypatch, Open, "", "").form.fill() == {}
+    assert Typing(monkeypatch, Open, "", "7").form.fill() == {"size": 7}
 
 
 def test_deprecated_fields_are_left_out_unless_they_are_required(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +87,7 @@ def test_deprecated_fields_are_left_out_unless_they_are_required(monkeypatch: py
         unread: str = Field(default="", json_schema_extra={"deprecated": True})
         needed: str = Field(json_schema_extra={"deprecated": True})
 
-    assert Typing(monkeypatch, Old, "go", "on").form.ask() == {"move": "go", "needed": "on"}
+    assert Typing(monkeypatch, Old, "go", "on").form.fill() == {"move": "go", "needed": "on"}
 
 
 def test_a_text_goes_on_in_the_next_line_after_a_backslash(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,9 +95,9 @@ def test_a_text_goes_on_in_the_next_line_after_a_backslash(monkeypatch: pytest.M
         code: str
 
     typing = Typing(monkeypatch, Code, "?", "for i in range(2):\\", "    if i:\\", "        print(i)  ")
-    assert typing.form.ask() == {"code": "for i in range(2):\n    if i:\n        print(i)"}
+    assert typing.form.fill() == {"code": "for i in range(2):\n    if i:\n        print(i)"}
     assert "... >" in typing.seen
-    assert "goes on in the next line" in typing.seen
+    assert "continues in the next line" in typing.seen
 
 
 def test_only_a_text_goes_on_in_the_next_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,8 +105,8 @@ def test_only_a_text_goes_on_in_the_next_line(monkeypatch: pytest.MonkeyPatch) -
         way: Literal["left", "right"]
 
     typing = Typing(monkeypatch, Move, "?", "left\\", "left")
-    assert typing.form.ask() == {"way": "left"}
-    assert "goes on in the next line" not in typing.seen
+    assert typing.form.fill() == {"way": "left"}
+    assert "continues in the next line" not in typing.seen
 
 
 def test_a_scale_is_told_by_its_ends_and_choices_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +115,7 @@ def test_a_scale_is_told_by_its_ends_and_choices_one_by_one(monkeypatch: pytest.
         size: Literal[4, 9]
 
     typing = Typing(monkeypatch, Many, "?", "9", "4")
-    assert typing.form.ask() == {"row": 9, "size": 4}
+    assert typing.form.fill() == {"row": 9, "size": 4}
     assert "row  The row; 1 to 9\n" in typing.seen
     assert "row (1 to 9) >" in typing.seen
     assert "size (4, 9) >" in typing.seen
@@ -123,9 +123,9 @@ def test_a_scale_is_told_by_its_ends_and_choices_one_by_one(monkeypatch: pytest.
 
 def test_an_action_without_fields_takes_enter(monkeypatch: pytest.MonkeyPatch) -> None:
     typing = Typing(monkeypatch, Action, "", "q")
-    assert typing.form.ask() == {}
+    assert typing.form.fill() == {}
     with pytest.raises(QuitGameError):
-        typing.form.ask()
+        typing.form.fill()
 
 
 def test_q_and_question_mark_can_be_choices(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +133,7 @@ def test_q_and_question_mark_can_be_choices(monkeypatch: pytest.MonkeyPatch) -> 
         letter: Literal["p", "q", "?"]
 
     form = Typing(monkeypatch, Letter, "q", "?").form
-    assert [form.ask(), form.ask()] == [{"letter": "q"}, {"letter": "?"}]
+    assert [form.fill(), form.fill()] == [{"letter": "q"}, {"letter": "?"}]
 
 
 def test_text_that_looks_like_markup_is_shown_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +141,7 @@ def test_text_that_looks_like_markup_is_shown_as_it_is(monkeypatch: pytest.Monke
         value: Literal["[red]", "[/]"] = Field(description="a [bold]tag[/bold]")
 
     typing = Typing(monkeypatch, Odd, "?", "[x]", "[/]")
-    assert typing.form.ask() == {"value": "[/]"}
+    assert typing.form.fill() == {"value": "[/]"}
     for text in ("value ([red], [/]) >", "a [bold]tag[/bold]", "got '[x]'"):
         assert text in typing.seen
 
@@ -151,7 +151,7 @@ def test_any_text_gives_an_answer_a_question_or_the_end(text: str) -> None:
     with pytest.MonkeyPatch.context() as monkeypatch:
         form = Typing(monkeypatch, Everything, text).form
         with pytest.raises(QuitGameError):  # there is one line for six fields
-            form.ask()
+            form.fill()
 
 
 @given(value=st.integers() | st.floats(allow_nan=False, allow_infinity=False))
@@ -161,7 +161,7 @@ def test_numbers_are_read_exactly(value: float) -> None:
 
     answer: dict[str, Any] = {}
     with pytest.MonkeyPatch.context() as monkeypatch:
-        answer = Typing(monkeypatch, Amount, json.dumps(value)).form.ask()
+        answer = Typing(monkeypatch, Amount, json.dumps(value)).form.fill()
     assert answer == {"amount": value}
 
 
@@ -174,7 +174,7 @@ class Optional(Action):
 
 def test_optional_choices_may_be_null(monkeypatch: pytest.MonkeyPatch) -> None:
     typing = Typing(monkeypatch, Optional, "null", "n", "null", "", "spades", "true", "7", "null")
-    assert typing.form.ask() == {"suit": None, "sure": None, "level": None}
-    assert typing.form.ask() == {"suit": "spades", "sure": True, "level": 7, "side": None}
+    assert typing.form.fill() == {"suit": None, "sure": None, "level": None}
+    assert typing.form.fill() == {"suit": "spades", "sure": True, "level": 7, "side": None}
     assert "suit (hearts, spades, null)" in typing.seen
     assert "level (1 to 30, null)" in typing.seen

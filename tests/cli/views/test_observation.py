@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.text import Text
 
-from openenv.cli.views.observation import observation_view, unsaid_fields, unsaid_lines
+from openenv.cli.views.observation import missing_fields, missing_lines, observation_view
 
 
 def shown(observation: dict[str, Any], schema: dict[str, Any] | None = None, **settings: Any) -> str:
@@ -79,15 +79,15 @@ def test_a_terminal_is_not_taken_over() -> None:
 def test_below_a_picture_is_what_it_does_not_show() -> None:
     picture = Text.from_ansi("\x1b[31m>>> 6 * 7\x1b[0m\n42")
     observation = {"stdout": "42\n", "stderr": "", "part": "6 * 7", "exit_code": 0, "done": False}
-    assert unsaid_fields(observation, picture) == {"part": "6 * 7", "exit_code": 0}
+    assert missing_fields(observation, picture) == {"part": "6 * 7", "exit_code": 0}
 
 
 def test_above_a_picture_are_the_lines_that_it_does_not_show() -> None:
     picture = Text.from_ansi("\x1b[1m1\x1b[0m  .\n\n1 left.")
-    task = unsaid_lines("\x1b[32mFill\x1b[0m it:\n\n1 .\n1 left.\nHint: 2.\n\n", picture)
+    task = missing_lines("\x1b[32mFill\x1b[0m it:\n\n1 .\n1 left.\nHint: 2.\n\n", picture)
     assert task.plain == "Fill it:\n\nHint: 2."
     assert task.spans
-    assert not unsaid_lines("1 .\n\n1   left.\n", picture)
+    assert not missing_lines("1 .\n\n1   left.\n", picture)
 
 
 _values = st.recursive(

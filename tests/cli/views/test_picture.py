@@ -62,7 +62,7 @@ def pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[
 
 def test_text_keeps_its_colours(pictures: tuple[Pictures, Any]) -> None:
     gallery, _ = pictures
-    picture = gallery.take()
+    picture = gallery.render()
     assert picture is not None
     text = gallery.view(picture)
     assert text.plain == "red"
@@ -74,7 +74,7 @@ def test_what_no_terminal_shows_is_kept_in_files_that_are_named(pictures: tuple[
     client.step({"what": "svg"})
     named = []
     for _ in range(2):
-        picture = gallery.take()
+        picture = gallery.render()
         assert picture is not None
         named.append(Path(gallery.view(picture).plain.removeprefix("picture: ")))
     assert [file.name for file in named] == ["001.svg", "002.svg"]
@@ -99,17 +99,17 @@ def test_fields_are_pictures_where_the_schema_says_so(pictures: tuple[Pictures, 
 def test_nothing_is_shown_where_there_is_nothing(pictures: tuple[Pictures, Any]) -> None:
     gallery, client = pictures
     client.step({"what": "nothing"})
-    assert gallery.take() is None
+    assert gallery.render() is None
 
 
 def test_an_environment_that_can_t_is_asked_once_in_an_episode(pictures: tuple[Pictures, Any]) -> None:
     gallery, client = pictures
     client.step({"what": "unknown"})
     before = Gallery.shown
-    assert [gallery.take(), gallery.take()] == [None, None]
+    assert [gallery.render(), gallery.render()] == [None, None]
     assert Gallery.shown == before + 1
     gallery.begin_episode()
-    assert gallery.take() is None
+    assert gallery.render() is None
     assert Gallery.shown == before + 2
 
 

@@ -6,7 +6,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from rich.console import Console
 
-from openenv.cli.server_readings import Reading
+from openenv.cli.server_readings import ServerFigures
 from openenv.cli.views.server import Picture, duration
 
 FIGURES = """# TYPE openenv_server_info gauge
@@ -58,9 +58,9 @@ def row(number: int, **fields: Any) -> dict[str, Any]:
     }
 
 
-def reading(*rows: dict[str, Any], total: int | None = None) -> Reading:
+def reading(*rows: dict[str, Any], total: int | None = None) -> ServerFigures:
     families = {family.name: family for family in text_string_to_metric_families(FIGURES)}
-    return Reading(families, {"total": len(rows) if total is None else total, "sessions": list(rows)})
+    return ServerFigures(families, {"total": len(rows) if total is None else total, "sessions": list(rows)})
 
 
 def shown(picture: Picture, width: int = 80) -> str:

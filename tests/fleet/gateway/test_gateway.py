@@ -62,7 +62,7 @@ class OneServer:
     def _status(self) -> FleetStatus:
         load = self.replica.load
         status = [self.replica.status()]
-        return FleetStatus(address="", target=1, sessions=load.taken, capacity=load.capacity, replicas=status)
+        return FleetStatus(address="", target=1, sessions=load.used, capacity=load.capacity, replicas=status)
 
 
 @pytest.fixture

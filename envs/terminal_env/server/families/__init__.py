@@ -14,4 +14,4 @@ FAMILIES: Mapping[str, Callable[[Random, str], TerminalTask]] = {
     "script": script.make,
     "tables": tables.make,
 }
-"""What makes a task of each kind, from chance and a difficulty."""
+"""Maker of a task of each kind, from chance and a difficulty."""

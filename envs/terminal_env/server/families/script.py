@@ -1,4 +1,4 @@
-"""Tasks about a script that fails: mend it. It is checked with data that nobody has seen."""
+"""Tasks about a script that fails, to be corrected. It is checked with other data than those of the task."""
 
 from collections import defaultdict
 from random import Random

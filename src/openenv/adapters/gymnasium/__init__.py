@@ -7,7 +7,7 @@ to be served: ``environment_class("CartPole-v1")``.
 from openenv._extras import install_command
 
 try:
-    import gymnasium as _gymnasium  # noqa: F401  # said here once, in place of a traceback from the depths
+    import gymnasium as _gymnasium  # noqa: F401  # raised here once, instead of a traceback from the depths
 except ImportError as error:
     raise ImportError(f"This needs Gymnasium: {install_command('gymnasium')}") from error
 

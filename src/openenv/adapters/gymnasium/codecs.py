@@ -69,9 +69,6 @@ class Codec(ABC):
 class Choices:
     """A finite number of JSON values, numbered from zero.
 
-    Args:
-        values: The values.
-
     Example:
         >>> choices = Choices(("left", "stay", "right"))
         >>> choices.value(2), choices.number("left"), len(choices)
@@ -114,13 +111,7 @@ class Choices:
 
 
 class DiscreteCodec(Codec):
-    """One of a finite number of values, as its number.
-
-    Args:
-        values: The values.
-        start: The number of the first one.
-        dtype: The type of the numbers.
-    """
+    """A value of a finite number of them, as its number."""
 
     def __init__(self, values: Values, start: int = 0, dtype: Any = np.int64) -> None:
         self.space = spaces.Discrete(len(values), start=start, dtype=dtype)
@@ -139,7 +130,7 @@ class DiscreteCodec(Codec):
 
 
 class MultiDiscreteCodec(Codec):
-    """An array whose items are each one of a finite number of values, as the items' numbers.
+    """An array whose items are values of a finite number each, as the items' numbers.
 
     Args:
         values: The values of each item, in the array's order.
@@ -175,11 +166,7 @@ class MultiDiscreteCodec(Codec):
 
 
 class ArrayCodec(Codec):
-    """Numbers: an array of NumPy; of few numbers nested lists, or a single number where the space's shape is ``()``.
-
-    Args:
-        space: The space.
-    """
+    """Numbers: an array of NumPy; of few numbers nested lists, or a single number where the space's shape is ``()``."""
 
     def __init__(self, space: spaces.Box) -> None:
         self.space = space
@@ -192,7 +179,7 @@ class ArrayCodec(Codec):
         return array if self.has_arrays else array.tolist()
 
     def decode(self, json: Any) -> np.ndarray[Any, Any]:
-        """Return an array of the space's type; one that was received as an array is not copied."""
+        """Return an array of the space's type; an array that was received is not copied."""
         is_array = isinstance(json, np.ndarray) and json.dtype == self._dtype
         array = json if is_array else _numbers(json, self._dtype)
         if array.shape != self._shape:
@@ -201,11 +188,7 @@ class ArrayCodec(Codec):
 
 
 class BinaryCodec(Codec):
-    """Flags, as nested lists of ``true`` and ``false``.
-
-    Args:
-        shape: The array's shape.
-    """
+    """Flags, as nested lists of ``true`` and ``false``."""
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         self.space = spaces.MultiBinary(shape)
@@ -224,12 +207,7 @@ class BinaryCodec(Codec):
 
 
 class JsonText(spaces.Text):
-    """Text of any characters, which ``gymnasium.spaces.Text`` must have listed one by one.
-
-    Args:
-        min_length: Characters at least.
-        max_length: Characters at most; ``None`` for any number of them.
-    """
+    """Text of any characters, which ``gymnasium.spaces.Text`` must have listed one by one."""
 
     LONGEST_SAMPLE = 64
 
@@ -250,11 +228,7 @@ class JsonText(spaces.Text):
 
 
 class TextCodec(Codec):
-    """Text, as it is.
-
-    Args:
-        space: The space.
-    """
+    """Text, as it is."""
 
     def __init__(self, space: spaces.Text) -> None:
         self.space = space
@@ -271,11 +245,7 @@ class TextCodec(Codec):
 
 
 class FieldsCodec(Codec):
-    """Several fields, each with a space of its own.
-
-    Args:
-        codecs: The codec of each field.
-    """
+    """Several fields, each with its space."""
 
     def __init__(self, codecs: Mapping[str, Codec]) -> None:
         self.space = spaces.Dict({name: codec.space for name, codec in codecs.items()})
@@ -292,11 +262,7 @@ class FieldsCodec(Codec):
 
 
 class TupleCodec(Codec):
-    """Several values in order, each with a space of its own, as a list.
-
-    Args:
-        codecs: The codec of each.
-    """
+    """Several values in order, each with its space, as a list."""
 
     def __init__(self, codecs: Sequence[Codec]) -> None:
         self.space = spaces.Tuple([codec.space for codec in codecs])
@@ -313,12 +279,7 @@ class TupleCodec(Codec):
 
 
 class FieldCodec(Codec):
-    """The only field of an action or observation, without the dict around it.
-
-    Args:
-        name: The field's name.
-        codec: Its codec.
-    """
+    """The only field of an action or observation, without the dict around it."""
 
     def __init__(self, name: str, codec: Codec) -> None:
         self.space = codec.space

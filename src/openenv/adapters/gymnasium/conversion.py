@@ -46,14 +46,7 @@ def make_conversion(
     encode_action: Callable[[Any], Any] | None = None,
     decode_observation: Callable[[Any], Any] | None = None,
 ) -> Conversion:
-    """Make what is not given from the schemas that the server publishes.
-
-    Args:
-        client: The client; its server must be running.
-        action_space: The space of one environment's actions.
-        observation_space: The space of one environment's observations.
-        encode_action: Makes what the client's ``step`` takes from a value of the action space.
-        decode_observation: Makes a value of the observation space from what the client gives as observation.
+    """Make the parts that are not given from the schemas that the server publishes.
 
     Raises:
         ConfigurationError: A field has no space, or does not fit the given one.
@@ -97,17 +90,17 @@ class ActionEncoder:
 
     Args:
         codec: Makes the action's fields.
-        client: Takes the action; it says as what.
+        client: Client that is passed the action, and has its class.
 
     Raises:
-        ConfigurationError: The client does not say what it takes.
+        ConfigurationError: The client has no class of actions.
     """
 
     def __init__(self, codec: Codec, client: Client) -> None:
         if not isinstance(client, GenericEnvClient | TypedEnvClient):
             raise ConfigurationError(
-                f"{type(client).__name__} does not say what class its actions have. Pass encode_action=, which makes "
-                "one from a value of the action space, or the server's address in place of the client."
+                f"{type(client).__name__} has no class of its actions. Pass encode_action=, which makes "
+                "one from a value of the action space, or the server's address instead of the client."
             )
         self._encode = codec.encode
         self._model = client.action_class if isinstance(client, TypedEnvClient) else None
@@ -119,11 +112,7 @@ class ActionEncoder:
 
 
 class ObservationDecoder:
-    """Makes a value of the observation space from a client's observation.
-
-    Args:
-        codec: Reads the observation's fields.
-    """
+    """Makes a value of the observation space from a client's observation."""
 
     def __init__(self, codec: Codec) -> None:
         self._decode = codec.decode
@@ -148,7 +137,7 @@ class ObservationDecoder:
         except (KeyError, TypeError, ValueError) as error:
             reason = f"{error} is missing" if isinstance(error, KeyError) else error
             raise InvalidAnswerError(
-                f"The observation {dict(fields)!r:.200} is not as its schema says: {reason}."
+                f"The observation {dict(fields)!r:.200} does not fit its schema: {reason}."
             ) from error
 
 

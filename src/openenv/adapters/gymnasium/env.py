@@ -23,7 +23,7 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
         environment: Name of an installed environment, its folder, a server's URL, or a client. A server that is started
             for a name or folder ends with ``close``; a client stays open.
         action_space: A space of your own. Its values are sent as they are, unless ``encode_action`` is given too.
-        observation_space: A space of your own. Observations are taken as they are, unless ``decode_observation`` is
+        observation_space: A space of your own. Observations are used as they are, unless ``decode_observation`` is
             given too.
         encode_action: Makes an action from a value of the action space: a dict of its fields or a model, as the client
             takes it.
@@ -34,7 +34,7 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
         EnvironmentNotFoundError: There is no such environment.
         ConnectionFailedError: There is no server at the URL.
         ProviderError: The server could not be started.
-        ConfigurationError: An action or observation has no space; the message says which field and what to do.
+        ConfigurationError: An action or observation has no space; the message names the field and the remedy.
 
     Example::
 

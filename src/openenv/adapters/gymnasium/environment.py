@@ -1,4 +1,4 @@
-"""A Gymnasium environment as one to serve."""
+"""A Gymnasium environment as an environment to serve."""
 
 from typing import Any, ClassVar
 
@@ -57,6 +57,6 @@ class GymnasiumEnvironment(SpaceEnvironment[ActT, ObsT]):
 
 
 class InlineGymnasiumEnvironment(GymnasiumEnvironment[ActT, ObsT]):
-    """One whose steps take microseconds, which run fastest on the server's event loop."""
+    """Environment whose steps take microseconds, which run fastest on the server's event loop."""
 
     BLOCKING: ClassVar[bool] = False

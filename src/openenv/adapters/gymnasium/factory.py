@@ -10,7 +10,7 @@ from gymnasium.envs.registration import EnvSpec, registry
 from openenv.adapters.class_names import ARGUMENT_FAULTS, class_by_name, name_classes
 from openenv.adapters.docstrings import first_paragraph, section
 from openenv.adapters.gymnasium.environment import GymnasiumEnvironment, InlineGymnasiumEnvironment
-from openenv.adapters.gymnasium.space_environment import MadeClasses, make_classes
+from openenv.adapters.gymnasium.space_environment import ClassesOfId, make_classes
 from openenv.adapters.ids import did_you_mean, import_registering, read_id
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 
@@ -19,14 +19,14 @@ __all__ = ["environment_class"]
 # Their steps take some microseconds each.
 _QUICK = ("gymnasium.envs.classic_control", "gymnasium.envs.toy_text")
 _RENDER_MODES = ("ansi", "rgb_array")
-# Parameter of an id that says that observations are pictures, which no space does: a map of cells has the same space.
+# Parameter of an id for observations that are pictures, which no space declares: a map of cells has the same space.
 _PICTURE = "picture"
 
 
 def environment_class(env_id: str) -> type[GymnasiumEnvironment[Any, Any]]:
     """Make the class of a Gymnasium environment, to be served or used in this process.
 
-    One environment is made and closed to learn its spaces.
+    One environment is made and closed for its spaces.
 
     Args:
         env_id: Gymnasium's id, as in ``CartPole-v1``. ``module:Id-v0`` imports a module first that registers it.
@@ -42,17 +42,17 @@ def environment_class(env_id: str) -> type[GymnasiumEnvironment[Any, Any]]:
         >>> environment_class("CartPole-v1").__name__
         'CartPoleV1Environment'
     """
-    made: type[GymnasiumEnvironment[Any, Any]] = _made(env_id).environment
-    return made
+    environment: type[GymnasiumEnvironment[Any, Any]] = _classes_of(env_id).environment
+    return environment
 
 
 def __getattr__(name: str) -> type:
-    """Hand out a class that was pickled by its name."""
-    return class_by_name(__name__, name, _made)
+    """Return a class that was pickled by its name."""
+    return class_by_name(__name__, name, _classes_of)
 
 
 @cache
-def _made(env_id: str) -> MadeClasses:
+def _classes_of(env_id: str) -> ClassesOfId:
     named = read_id(env_id)
     spec = _find(named.name)
     arguments = dict(named.parameters)
@@ -62,11 +62,11 @@ def _made(env_id: str) -> MadeClasses:
     env = _make(env_id, spec, arguments)
     try:
         arguments = {**_rendering(env.metadata.get("render_modes", ())), **arguments}
-        made = _classes(spec, arguments, env, picture=picture)
+        classes = _classes(spec, arguments, env, picture=picture)
     finally:
         env.close()
-    name_classes(made, __name__, env_id)
-    return made
+    name_classes(classes, __name__, env_id)
+    return classes
 
 
 def _find(env_id: str) -> EnvSpec:
@@ -95,7 +95,7 @@ def _rendering(modes: Any) -> dict[str, str]:
     return {} if mode is None else {"render_mode": mode}
 
 
-def _classes(spec: EnvSpec, arguments: dict[str, Any], env: gymnasium.Env[Any, Any], *, picture: bool) -> MadeClasses:
+def _classes(spec: EnvSpec, arguments: dict[str, Any], env: gymnasium.Env[Any, Any], *, picture: bool) -> ClassesOfId:
     doc = inspect.getdoc(type(env.unwrapped)) or ""
     module = type(env.unwrapped).__module__
     return make_classes(

@@ -15,7 +15,7 @@ from pydantic_core import to_jsonable_python
 __all__ = ["ARRAYS", "plain_info", "restored_info"]
 
 ARRAYS = "numpy"
-"""The entry that says what was an array or no finite number."""
+"""Entry that lists the values which were arrays or no finite numbers."""
 
 _FLOAT = {"dtype": "float"}
 
@@ -37,11 +37,7 @@ def plain_info(info: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def restored_info(info: Mapping[str, Any]) -> dict[str, Any]:
-    """Make arrays and numbers again of what was one.
-
-    Args:
-        info: What ``plain_info`` wrote, or any other metadata, which stays as it is.
-    """
+    """Make arrays and numbers again of the values that were arrays and numbers."""
     arrays = info.get(ARRAYS)
     if not isinstance(arrays, Mapping):
         return dict(info)

@@ -34,7 +34,7 @@ class GymnasiumAction(Action, Generic[ValueT]):
 
 
 class GymnasiumObservation(Observation, Generic[ValueT]):
-    """An observation of an environment that has a Gymnasium space; ``observation_model`` makes the class of one.
+    """An observation of an environment that has a Gymnasium space; ``observation_model`` makes the class of a space.
 
     Attributes:
         observation: A value of the space, as JSON.
@@ -47,9 +47,6 @@ class SpaceValue:
     """Checks that JSON is a value of a space, and leaves it as it is, except for arrays of many numbers.
 
     These become arrays of NumPy, whether they came as such or as nested lists.
-
-    Args:
-        space: The space.
 
     Attributes:
         has_arrays: Whether there are such arrays.
@@ -71,7 +68,7 @@ class SpaceValue:
         """Check a value.
 
         Raises:
-            ValueError: It is not in the space; the message says what is.
+            ValueError: It is not in the space; the message describes the space's values.
         """
         if not _is_value(self._codec, json):
             raise ValueError(f"expected {self._expected}, got {json!r:.100}")
@@ -84,35 +81,28 @@ def action_model(name: str, space: Space[Any], meaning: str = "", doc: str = "")
     Args:
         name: The class's name.
         space: The space.
-        meaning: What the values mean, for people and language models; what the space says is put before it.
-        doc: What the environment is.
+        meaning: What the values mean, for people and language models; the description of the space is put before it.
+        doc: Description of the environment.
 
     Raises:
         ConfigurationError: The space is of a kind whose values have no form in JSON here.
     """
     field = _field(space, meaning)
-    made = create_model(name, __base__=GymnasiumAction[Any], __doc__=doc, action=(field, ...))
-    return cast("type[GymnasiumAction[Any]]", made)
+    model = create_model(name, __base__=GymnasiumAction[Any], __doc__=doc, action=(field, ...))
+    return cast("type[GymnasiumAction[Any]]", model)
 
 
 def observation_model(
     name: str, space: Space[Any], meaning: str = "", doc: str = "", *, picture: bool = False
 ) -> type[GymnasiumObservation[Any]]:
-    """Make the class of a space's observations; the arguments are ``action_model``'s, and one more.
-
-    Args:
-        name: As above.
-        space: As above.
-        meaning: As above.
-        doc: As above.
-        picture: Whether its numbers are the pixels of a picture, as the schema then says.
+    """Make the class of a space's observations; ``picture`` is whether its numbers are the pixels of a picture.
 
     Raises:
         ConfigurationError: The space is of a kind whose values have no form in JSON here, or of another than pictures.
     """
     field = _field(space, meaning, picture=picture)
-    made = create_model(name, __base__=GymnasiumObservation[Any], __doc__=doc, observation=(field, ...))
-    return cast("type[GymnasiumObservation[Any]]", made)
+    model = create_model(name, __base__=GymnasiumObservation[Any], __doc__=doc, observation=(field, ...))
+    return cast("type[GymnasiumObservation[Any]]", model)
 
 
 def _field(space: Space[Any], meaning: str, *, picture: bool = False) -> Any:
@@ -129,7 +119,7 @@ def _field(space: Space[Any], meaning: str, *, picture: bool = False) -> Any:
 
 
 def _picture_schema(space: Space[Any]) -> dict[str, Any]:
-    """Return what a schema says of a picture.
+    """Return the part of a schema that declares a picture.
 
     Raises:
         ConfigurationError: The space is of another kind.

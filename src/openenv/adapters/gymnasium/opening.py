@@ -1,4 +1,4 @@
-"""From what an environment may be named by to a client."""
+"""Client of what names an environment."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -14,17 +14,11 @@ from openenv.core.sync_client import SyncEnvClient
 
 Client = EnvClient[Any, Any, Any]
 Source = str | Path | Client | SyncEnvClient[Any, Any, Any] | Callable[[], Any]
-"""What ``openenv.make`` takes, or a client of one's own."""
+"""Anything that ``openenv.make`` takes, or a client."""
 
 
 def open_client(environment: Source, sessions: int, opened: ExitStack, *, arrays: bool = False) -> Client:
-    """Return a client; one that is made here deals in plain dicts, and is closed by ``opened``.
-
-    Args:
-        environment: What to make it for.
-        sessions: Sessions that a server started for it must hold.
-        opened: Where to note what must be closed. A given client is its owner's to close.
-        arrays: Whether a client that is made here receives arrays as such, not as nested lists.
+    """Return a client of plain dicts, which is closed by ``opened``; a given client is returned and stays open.
 
     Raises:
         EnvironmentNotFoundError: There is no such environment.

@@ -32,7 +32,7 @@ class SpaceEnvironment(Environment[ActT, ObsT, State], Generic[ActT, ObsT]):
     """Prefix of the library's environments, such as ``gymnasium``."""
 
     example_id: ClassVar[str]
-    """Id of one of them."""
+    """Id of such an environment."""
 
     id: ClassVar[str]
     """The library's id of the environment."""
@@ -47,7 +47,7 @@ class SpaceEnvironment(Environment[ActT, ObsT, State], Generic[ActT, ObsT]):
     observation_codec: ClassVar[Codec]
 
     blank: ClassVar[GymnasiumObservation[Any]]
-    """An observation to be filled in: a copy costs a fifth of what making one does."""
+    """An observation to be filled in: a copy costs a fifth of a new observation."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class SpaceEnvironment(Environment[ActT, ObsT, State], Generic[ActT, ObsT]):
         return State(episode_id=self._episode_id, step_count=self._steps)
 
     def render(self) -> str | np.ndarray[Any, Any] | None:
-        """Show where the episode stands: text where the environment can, else a picture of shape (height, width, 3)."""
+        """Render the episode as it is now: text where the environment can, else a picture (height, width, 3)."""
         if self._env.render_mode is None:
             return None
         return cast("str | np.ndarray[Any, Any] | None", self._env.render())
@@ -101,13 +101,13 @@ class SpaceEnvironment(Environment[ActT, ObsT, State], Generic[ActT, ObsT]):
         return twin
 
     def _observation(self, value: Any) -> ObsT:
-        """Make an observation without checking it: its space is the library's own promise."""
+        """Make an observation without a check: its space is the library's promise."""
         filled_in = {"observation": self.observation_codec.encode(value), "metadata": {}}
         return cast("ObsT", self.blank.model_copy(update=filled_in))
 
 
 @dataclass(frozen=True)
-class MadeClasses:
+class ClassesOfId:
     """Classes that are made from an id, by their roles."""
 
     environment: type[Any]
@@ -125,19 +125,8 @@ def make_classes(
     about: str,
     picture: bool = False,
     **attributes: Any,
-) -> MadeClasses:
-    """Make the classes of an environment, of its actions and of its observations.
-
-    Args:
-        base: The base of the environment's class.
-        env_id: The library's id.
-        action_space: The space of actions.
-        observation_space: The space of observations.
-        doc: The author's docstring, as Markdown, with sections on both spaces.
-        about: The part of it that says what the environment is.
-        picture: Whether observations are pictures.
-        **attributes: Further attributes of the environment's class.
-    """
+) -> ClassesOfId:
+    """Make the classes of an environment, of its actions and of its observations, with the author's texts."""
     name = class_name(env_id)
     action = action_model(f"{name}Action", action_space, section(doc, "Action Space"), about)
     seen = section(doc, "Observation Space")
@@ -155,4 +144,4 @@ def make_classes(
     environment = new_class(
         f"{name}Environment", (parent[action, observation],), exec_body=lambda body: body.update(members)
     )
-    return MadeClasses(environment, action, observation)
+    return ClassesOfId(environment, action, observation)

@@ -1,6 +1,6 @@
 """JSON Schemas of Gymnasium's spaces, and the spaces back from them.
 
-The schema of a space says which JSON stands for its values, as ``codec_for_space`` writes and reads them. What JSON
+The schema of a space describes the JSON of its values, as ``codec_for_space`` writes and reads them. What JSON
 Schema has no word for, such as the type of an array's numbers, is under the keyword ``x-gymnasium``; readers of schemas
 pass over keywords that they do not know.
 """
@@ -17,12 +17,12 @@ from openenv.core.exceptions import ConfigurationError
 __all__ = ["HINT", "describe_space", "space_from_schema", "space_schema"]
 
 HINT = "x-gymnasium"
-"""The keyword that holds the kind of space and what else a schema does not say."""
+"""Keyword of the kind of space, and of what else JSON Schema has no word for."""
 
 Schema = dict[str, Any]
 Numbers = np.ndarray[Any, np.dtype[Any]]
 
-_MOST_BOUNDS = 8
+_MAX_BOUNDS = 8
 
 
 def space_schema(space: Space[Any]) -> Schema:
@@ -42,7 +42,7 @@ def space_schema(space: Space[Any]) -> Schema:
             first = int(space.start)
             return _number(first, first + int(space.n) - 1) | _hint("Discrete", space.dtype)
         case spaces.MultiDiscrete():
-            # In Python's integers: an array's own type may not hold the sum.
+            # In Python's integers: an array's type may not hold the sum.
             low, counts = space.start.astype(object), space.nvec.astype(object)
             return _arrays(low, low + counts - 1) | _hint("MultiDiscrete", space.dtype, shape=list(space.shape))
         case spaces.MultiBinary():
@@ -66,9 +66,6 @@ def space_schema(space: Space[Any]) -> Schema:
 
 def space_from_schema(schema: Mapping[str, Any]) -> Space[Any]:
     """Read a space from the schema that ``space_schema`` wrote.
-
-    Args:
-        schema: The schema; it has the keyword ``x-gymnasium``.
 
     Raises:
         ConfigurationError: It names a kind of space that is not known here.
@@ -158,7 +155,7 @@ def _arrays(low: Numbers, high: Numbers) -> Schema:
 
 
 def _number(low: Any, high: Any) -> Schema:
-    """Describe a number between bounds, of which an infinite one is none."""
+    """Describe a number between bounds, of which an infinite bound is none."""
     is_integer = isinstance(low, int | np.integer)
     bounds = {"minimum": low, "maximum": high}
     known = {word: int(bound) if is_integer else float(bound) for word, bound in bounds.items() if isfinite(bound)}
@@ -191,11 +188,11 @@ def _listed(shape: tuple[int, ...], item: str, suffix: str) -> str:
 
 
 def _range_in_words(low: Numbers, high: Numbers) -> str:
-    """Describe the bounds of numbers: one for all, or those of each where they are few."""
+    """Describe the bounds of numbers: those of all, or those of each where they are few."""
     ranges = [_bound_in_words(*bounds) for bounds in zip(low.flat, high.flat, strict=True)]
     if len(set(ranges)) == 1:
         return f" {ranges[0]}"
-    return f", {', '.join(ranges)}" if 0 < len(ranges) <= _MOST_BOUNDS else ""
+    return f", {', '.join(ranges)}" if 0 < len(ranges) <= _MAX_BOUNDS else ""
 
 
 def _bound_in_words(low: Any, high: Any) -> str:

@@ -135,20 +135,14 @@ class _SchemaReader:
 
     Attributes:
         root: The whole schema, which ``$ref`` refers to.
-        purpose: What it is the schema of.
+        purpose: Kind of its subject.
     """
 
     root: Schema
     purpose: Purpose
 
     def codec(self, schema: Schema, path: str, within: tuple[str, ...] = ()) -> Codec:
-        """Make the codec of a field.
-
-        Args:
-            schema: The field's schema.
-            path: Where the field is, for messages.
-            within: References that have been followed to it.
-        """
+        """Make the codec of a field."""
         schema, within = self._resolved(schema, path, within)
         if HINT in schema:
             return codec_for_space(space_from_schema(schema))
@@ -236,7 +230,7 @@ class _SchemaReader:
         return (len(parts) * repeats, *shapes.pop()), items
 
     def _parts(self, schema: Schema, path: str) -> Sequence[Schema]:
-        """Return the schemas of a list's items: of each, or of one for all."""
+        """Return the schemas of a list's items: of each, or of all."""
         length = schema.get("maxItems")
         if length is None or length != schema.get("minItems"):
             raise self.no_space(path, "is a list whose length is not fixed")
@@ -294,7 +288,7 @@ class _SchemaReader:
 
 
 def _kind(schema: Schema) -> str:
-    """Return what a field may be, for messages and to distinguish kinds."""
+    """Return the types of a field, for messages and to distinguish kinds."""
     for union in ("anyOf", "oneOf", "allOf"):
         if union in schema:
             return f"{union} of {len(schema[union])} schemas"

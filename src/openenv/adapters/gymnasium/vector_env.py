@@ -32,14 +32,14 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, Any]):
     Args:
         environment: Name of an installed environment, its folder, a server's URL, or a client. A server that is started
             for a name or folder ends with ``close``; a client stays open.
-        num_envs: How many sessions to open.
+        num_envs: Number of sessions to open.
         autoreset_mode: When a new episode follows an ended one: ``NEXT_STEP`` (the next step's action is ignored, its
             reward is 0), ``SAME_STEP`` (the last observation is in ``infos["final_obs"]``), or ``DISABLED`` (you reset
             the ended ones with ``options={"reset_mask": ...}``). An episode that follows by itself has the options of
             the last ``reset``.
         action_space: A space of your own for one environment's actions. Its values are sent as they are, unless
             ``encode_action`` is given too.
-        observation_space: A space of your own for one environment's observations. Observations are taken as they are,
+        observation_space: A space of your own for one environment's observations. Observations are used as they are,
             unless ``decode_observation`` is given too.
         encode_action: Makes an action from a value of the action space: a dict of its fields or a model, as the client
             takes it.
@@ -51,7 +51,7 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, Any]):
         ConnectionFailedError: There is no server at the URL.
         ProviderError: The server could not be started.
         ServerCapacityError: The server holds fewer sessions.
-        ConfigurationError: An action or observation has no space; the message says which field and what to do.
+        ConfigurationError: An action or observation has no space; the message names the field and the remedy.
 
     Example::
 
@@ -104,7 +104,7 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, Any]):
             The observations of all sessions, and what those that were reset reported beside them.
 
         Raises:
-            SlotError: Some sessions failed; it says which and why.
+            SlotError: Some sessions failed; it has the error of each.
         """
         super().reset(seed=int(seed) if isinstance(seed, int | np.integer) else None)
         task = dict(options or {})
@@ -132,9 +132,9 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, Any]):
             what the environments reported beside these.
 
         Raises:
-            ResetNeeded: There was no ``reset`` yet, or an error came since: the other sessions have gone on then, and
-                nobody has seen where to.
-            SlotError: Some sessions failed; it says which and why.
+            ResetNeeded: There was no ``reset`` yet, or none since an error: the other sessions did their step then, and
+                their results are lost.
+            SlotError: Some sessions failed; it has the error of each.
         """
         self._check_ready()
         encoded = [self._conversion.encode_action(action) for action in iterate(self.action_space, actions)]
@@ -164,12 +164,12 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, Any]):
             raise ResetNeeded(f"The episodes of {ended} have ended; reset these with options={{'reset_mask': ...}}.")
 
     def _note(self, slot: int, result: Result) -> None:
-        """Note where a session stands."""
+        """Keep whether a session's episode has ended."""
         self._observations[slot] = self._conversion.decode_observation(result.observation)
         self._ended[slot] = result.done
 
     def _begin_anew(self, reports: dict[int, dict[str, Any]]) -> None:
-        """Start the next episode where one has ended, and report what the ended one showed last."""
+        """Start the next episode where an episode has ended, and report the last observation of the ended one."""
         slots = [slot for slot, has_ended in enumerate(self._ended) if has_ended]
         if not slots:
             return

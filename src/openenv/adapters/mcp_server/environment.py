@@ -43,11 +43,11 @@ logger = logging.getLogger(__name__)
 CALL_TIMEOUT_S = 30.0
 START_TIMEOUT_S = 60.0
 
-# What agents can be offered, in MCP's own words.
+# Names of tools that agents can have, by MCP.
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 # The first of them that the server has no tool of ends an episode.
 _FINAL_NAMES = ("submit", "submit_answer", "submit_final_answer")
-# What MCP's client library says where it waited too long.
+# Code of MCP's client library for an answer that did not come in time.
 _TIMED_OUT = 408
 _ENDED = "Expected a reset: the episode has ended."
 
@@ -160,7 +160,7 @@ class McpServerEnvironment(TaskListing, Environment[CallToolAction, McpServerObs
         """List the tools, or call one.
 
         Args:
-            action: Which of both.
+            action: The action.
             timeout_s: Seconds that the call may take, if fewer than it has anyway.
 
         Returns:
@@ -169,7 +169,7 @@ class McpServerEnvironment(TaskListing, Environment[CallToolAction, McpServerObs
         Raises:
             ResetNeededError: No episode is being played.
             EnvironmentProcessEndedError: The server has ended.
-            EnvironmentFailedError: What the server answers is no answer, or the reward function's is none.
+            EnvironmentFailedError: The server's answer is none, or the reward function gave no number.
         """
         if isinstance(action, ListToolsAction):
             return ListToolsObservation(tools=await self._list())
@@ -203,7 +203,7 @@ class McpServerEnvironment(TaskListing, Environment[CallToolAction, McpServerObs
         """Number of tasks of each split.
 
         Raises:
-            NotImplementedError: It was given none, and so says nothing of tasks.
+            NotImplementedError: It was given no tasks, and so lists none.
         """
         if not self._tasks:
             raise NotImplementedError("this MCP server is served without tasks")
@@ -215,11 +215,11 @@ class McpServerEnvironment(TaskListing, Environment[CallToolAction, McpServerObs
             if split is None and index is None:
                 return None
             raise TaskNotFoundError("Expected neither split nor index: this MCP server is served without tasks.")
-        place = self.choose_task(split, index, seed)
-        return copy.deepcopy(self._tasks[place.split][place.index])
+        task_ref = self.choose_task(split, index, seed)
+        return copy.deepcopy(self._tasks[task_ref.split][task_ref.index])
 
     async def _list(self) -> list[Tool]:
-        """List the tools, starting the server where none runs; after it has ended, those that it had."""
+        """List the tools, and start the server where none runs; after it has ended, list those that it had."""
         if self._process is not None and not self._process.alive and not self._playing:
             await self._end_process()
         if self._process is None:
@@ -268,7 +268,7 @@ class McpServerEnvironment(TaskListing, Environment[CallToolAction, McpServerObs
 
 
 def split_command(command: str | Sequence[str]) -> tuple[str, ...]:
-    """Part a command from its arguments, as a shell does; no shell runs it.
+    """Separate a command from its arguments, as a shell does; no shell runs it.
 
     Raises:
         ConfigurationError: There is none.
@@ -291,7 +291,7 @@ def submit(answer: str) -> None:
 
 
 def _final_tool(tools: Mapping[str, Tool]) -> MethodTool:
-    """Make the tool that ends an episode, under a name that the server has not taken."""
+    """Make the tool that ends an episode, under a name that no tool of the server has."""
     for name in _FINAL_NAMES:
         if name not in tools:
             return MethodTool(submit, name, is_method=False)
@@ -317,7 +317,7 @@ def _splits(tasks: str | Path | Sequence[Task] | None) -> Splits:
 def _may_be_offered(name: str) -> bool:
     if name not in RESERVED_TOOL_NAMES and _NAME.fullmatch(name):
         return True
-    logger.warning("the MCP server's tool %.200r is left out: agents can't have one of that name", name)
+    logger.warning("the MCP server's tool %.200r is left out: agents can't have a tool of that name", name)
     return False
 
 
@@ -361,7 +361,7 @@ def _is_wrapped(structured: Mapping[str, Any], result: types.CallToolResult) -> 
 
 
 def _noted(action: CallToolAction, observation: McpServerObservation) -> ToolCall:
-    """Note a call for the reward function."""
+    """Record a call for the reward function."""
     if observation.error is not None:
         return ToolCall(action.tool_name, action.arguments, error=observation.error.message)
     result = observation.result
@@ -372,4 +372,4 @@ def _noted(action: CallToolAction, observation: McpServerObservation) -> ToolCal
 
 def _text_of(result: types.CallToolResult) -> str:
     texts = [block.text for block in result.content if isinstance(block, types.TextContent)]
-    return "\n".join(texts) or "The tool failed, and does not say why."
+    return "\n".join(texts) or "The tool failed, and gave no reason."

@@ -17,7 +17,7 @@ def environment_for(
     reward: str | None = None,
     variables: Sequence[str] = (),
 ) -> partial[McpServerEnvironment]:
-    """Return what makes the environments of an MCP server, here and in other processes; it is checked first.
+    """Return a maker of the environments of an MCP server, here and in other processes; it is checked first.
 
     Args:
         command: The command that starts it.

@@ -22,18 +22,13 @@ logger = logging.getLogger(__name__)
 
 ResultT = TypeVar("ResultT", bound=BaseModel)
 
-# A list of tools comes in pages, of which a server could send ever more.
-_MOST_PAGES = 100
+# A list of tools comes in pages, of which a server could send any number.
+_MAX_PAGES = 100
 _GONE = (anyio.ClosedResourceError, anyio.BrokenResourceError)
 
 
 class ServerProcess:
-    """A running MCP server. All calls are for the event loop that it was started in.
-
-    Args:
-        command: The command and its arguments.
-        variables: Names of environment variables that the server gets, beside those that say where things are.
-    """
+    """A running MCP server. All calls are for the event loop that it was started in."""
 
     def __init__(self, command: Sequence[str], variables: Iterable[str]) -> None:
         self._parameters = StdioServerParameters(
@@ -54,7 +49,8 @@ class ServerProcess:
         """Start a server and shake hands with it.
 
         Raises:
-            EnvironmentFailedError: It can't be started, ends at once, says nothing in time, or speaks another protocol.
+            EnvironmentFailedError: It can't be started, ends at once, gives no answer in time, or speaks another
+                protocol.
         """
         process = cls(command, variables)
         try:
@@ -65,7 +61,11 @@ class ServerProcess:
             raise
         if process._ready.done():
             return process
-        why = process._why_it_ended() if process._life.done() else f"it did not say hello within {timeout_s:g} s"
+        why = (
+            process._why_it_ended()
+            if process._life.done()
+            else f"it did not answer the handshake within {timeout_s:g} s"
+        )
         process._give_up()
         await asyncio.wait({process._life})
         raise EnvironmentFailedError(f"The MCP server could not be started: {why}.")
@@ -78,37 +78,28 @@ class ServerProcess:
     async def tools(self, timeout_s: float) -> list[types.Tool]:
         """List its tools.
 
-        Args:
-            timeout_s: Seconds that each page of the list may take.
-
         Raises:
-            EnvironmentFailedError: It can't list them; the subclass says where it has ended.
+            EnvironmentFailedError: It can't list them; ``EnvironmentProcessEndedError`` where it has ended.
         """
         tools: list[types.Tool] = []
         cursor: str | None = None
-        for _ in range(_MOST_PAGES):
+        for _ in range(_MAX_PAGES):
             params = types.PaginatedRequestParams(cursor=cursor)
             request = types.ClientRequest(types.ListToolsRequest(params=params))
             try:
-                page = await self._ask(request, types.ListToolsResult, timeout_s)
+                page = await self._request(request, types.ListToolsResult, timeout_s)
             except McpError as error:
                 raise EnvironmentFailedError(f"The MCP server can't list its tools: {error}") from error
             tools += page.tools
             cursor = page.nextCursor
             if cursor is None:
                 return tools
-        raise EnvironmentFailedError(f"The MCP server's list of tools does not end after {_MOST_PAGES} pages.")
+        raise EnvironmentFailedError(f"The MCP server's list of tools does not end after {_MAX_PAGES} pages.")
 
     async def call(
         self, name: str, arguments: dict[str, Any], timeout_s: float, on_progress: ProgressFnT
     ) -> types.CallToolResult:
         """Call a tool.
-
-        Args:
-            name: Its name.
-            arguments: Its arguments, which the server checks.
-            timeout_s: Seconds that it may take.
-            on_progress: Told how far it is.
 
         Raises:
             McpError: The server refuses the call, or did not answer in time.
@@ -117,7 +108,7 @@ class ServerProcess:
         """
         params = types.CallToolRequestParams(name=name, arguments=arguments)
         request = types.ClientRequest(types.CallToolRequest(params=params))
-        return await self._ask(request, types.CallToolResult, timeout_s, on_progress)
+        return await self._request(request, types.CallToolResult, timeout_s, on_progress)
 
     async def end(self) -> None:
         """End it: close its input, and kill it where it does not end by itself soon."""
@@ -138,12 +129,12 @@ class ServerProcess:
                 await self._ending.wait()
 
     def _give_up(self) -> None:
-        """End it before it has said hello; but not while the SDK is starting it, which would lose hold of it."""
+        """End it before the handshake is complete; but not while the SDK starts it, whose process would stay."""
         self._ending.set()
         if self._opened:
             self._life.cancel()
 
-    async def _ask(
+    async def _request(
         self,
         request: types.ClientRequest,
         result: type[ResultT],
@@ -155,7 +146,7 @@ class ServerProcess:
             session.send_request(request, result, timeout, progress_callback=on_progress)
         )
         try:
-            # The SDK does not tell those who wait for an answer of every way in which a server can end.
+            # The SDK does not end every wait for an answer when a server ends.
             await asyncio.wait({request_task, self._life}, return_when=asyncio.FIRST_COMPLETED)
             if request_task.done():
                 return request_task.result()

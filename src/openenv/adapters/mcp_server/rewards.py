@@ -1,9 +1,7 @@
-"""The reward of an episode, as a function in a file computes it from what happened."""
+"""Reward of an episode, computed from its calls by a function in a file."""
 
 import importlib
-import importlib.util
 import math
-import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -12,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from openenv.auto.importing import load_file
 from openenv.core.env_server.execution.executors import Raised, ThreadExecutor
 from openenv.core.exceptions import ConfigurationError, EnvironmentFailedError
 
@@ -23,8 +22,8 @@ class ToolCall:
     Attributes:
         name: The tool.
         arguments: Its arguments.
-        result: What it gave: a JSON value where the server has one, else the text; ``None`` where it failed.
-        error: Why it failed; ``None`` where it did not.
+        result: Result: a JSON value where the server has one, else the text; ``None`` where it failed.
+        error: Reason of a failure; ``None`` without one.
     """
 
     name: str
@@ -60,11 +59,7 @@ def load_reward(named: str) -> RewardFunction:
 
 
 def absolute(named: str) -> str:
-    """Name a function of a file so that it is found from any working directory; others stay as they are.
-
-    Args:
-        named: As for ``load_reward``.
-    """
+    """Name a function of a file so that it is found from any working directory; others stay as they are."""
     module, separator, name = named.rpartition(":")
     return f"{Path(module).absolute()}{separator}{name}" if module.endswith(".py") else named
 
@@ -73,12 +68,6 @@ async def reward_of(
     function: RewardFunction, task: Mapping[str, Any] | None, calls: Sequence[ToolCall], final: str
 ) -> float:
     """Compute the reward of an episode.
-
-    Args:
-        function: The function.
-        task: See ``RewardFunction``.
-        calls: See ``RewardFunction``.
-        final: See ``RewardFunction``.
 
     Raises:
         EnvironmentFailedError: It did not return a finite number.
@@ -96,7 +85,7 @@ async def reward_of(
 
 
 async def _in_a_thread(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function in a thread of its own: those of ``asyncio.to_thread`` are few, and all sessions share them."""
+    """Call a function in a separate thread: those of ``asyncio.to_thread`` are few, and all sessions share them."""
     executor = ThreadExecutor("reward")
     try:
         return await executor.run(function, *arguments)
@@ -114,12 +103,6 @@ def _module(name: str, named: str) -> ModuleType:
 
 
 def _from_file(path: Path) -> ModuleType:
-    # Under a name of its own: a score.py must not stand for another module of that name.
+    # Under a distinct name: a score.py must not stand for another module of that name.
     name = f"openenv_reward_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # which dataclasses and pickles of the module's classes look for
-    spec.loader.exec_module(module)
-    return module
+    return load_file(name, path)

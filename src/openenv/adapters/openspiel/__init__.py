@@ -1,6 +1,6 @@
-"""OpenSpiel's games, to be served, and what environments of one game are made of. ``environment_for("tic_tac_toe")``.
+"""OpenSpiel's games, to be served, and parts of environments of one game. ``environment_for("tic_tac_toe")``.
 
-Names are handed out on first use (PEP 562): what clients send and receive does without OpenSpiel, the rest imports it.
+Names are imported on first use (PEP 562): the models need no OpenSpiel, the rest imports it.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""The boards of games as people see them."""
+"""HTML of the boards of games."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from openenv.core.env_server.web.text_boards import text_board_html
 
 __all__ = ["as_html"]
 
-# Its cards lie in a frame, at the places of their ranks.
+# Its cards lie in a frame, at the positions of their ranks.
 _CARDS = " of gin_rummy.\n"
 
 

@@ -87,7 +87,7 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
             What the agent sees, with no reward.
 
         Raises:
-            InvalidRequestError: As in ``reset``. The running episode goes on.
+            InvalidRequestError: As in ``reset``. The running episode continues.
         """
         params = dict(game_params)
         seed = randbits(64) if seed is None else seed
@@ -109,7 +109,7 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
             action: The move.
 
         Returns:
-            What the player sees who is to move next, and the agent's reward.
+            Observation of the player that is to move next, and the agent's reward.
 
         Raises:
             IllegalActionError: The move is not among the legal ones. Nothing happened.
@@ -125,11 +125,11 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
 
     @property
     def state(self) -> OpenSpielState:
-        """The game and how far it has got."""
+        """Names and steps of the game."""
         return self._state
 
     def render(self) -> str:
-        """Return in words what the player sees who is to move."""
+        """Return the observation of the player that is to move, in words."""
         return "" if self._episode is None else self._episode.text()
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""One play of a game, in which chance and the other players move by themselves."""
+"""Play of a game, in which chance and the other players move by themselves."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from openenv.core.seeding import rng
 
 __all__ = ["Episode"]
 
-# In place of the player who is to move, in OpenSpiel's numbers.
+# Instead of the player that is to move, in OpenSpiel's numbers.
 _CHANCE, _ALL_AT_ONCE = -1, -2
 
 
@@ -23,7 +23,7 @@ class Episode:
         game: A ``pyspiel.Game``.
         agent_player: The player whom the client plays; with the policy ``self`` it plays all of them.
         policy: How the other players move.
-        seed: Seeds chance and, apart from it, the other players.
+        seed: Seeds chance and, separately, the other players.
 
     Attributes:
         num_players: Players in the game.
@@ -73,7 +73,7 @@ class Episode:
 
     @property
     def position(self) -> Any:
-        """The ``pyspiel.State``, to look at."""
+        """The ``pyspiel.State``."""
         return self._state
 
     def numbers(self, *, initial: bool) -> dict[str, Any]:
@@ -92,7 +92,7 @@ class Episode:
         }
 
     def info_state(self) -> list[float]:
-        """Return what the player who is to move knows, as numbers; at the end, what the client's player knows."""
+        """Return the knowledge of the player that is to move, as numbers; at the end, that of the client's player."""
         tensor: list[float] = []
         if self._kind.provides_information_state_tensor:
             tensor = self._state.information_state_tensor(self._viewer)
@@ -101,7 +101,7 @@ class Episode:
         return tensor
 
     def text(self) -> str:
-        """Return what that player knows, in words.
+        """Return that player's knowledge in words.
 
         Returns:
             The game's own description, and the legal actions or the result.
@@ -113,7 +113,7 @@ class Episode:
         return f"You are player {self._viewer} of {self._kind.short_name}.\n{self.view()}\n{ending}"
 
     def view(self) -> str:
-        """Return the game's own description of what that player knows."""
+        """Return the game's description of that player's knowledge."""
         if self._kind.provides_observation_string:
             view: str = self._state.observation_string(self._viewer)
         else:
@@ -130,7 +130,7 @@ class Episode:
         return self._agent_player if self.over else self.player
 
     def _look(self) -> None:
-        """Note who is to move. A call of OpenSpiel costs a quarter of a microsecond, so each is made once a move."""
+        """Keep the player that is to move, once a move: a call of OpenSpiel costs a quarter of a microsecond."""
         player: int = self._state.current_player()
         self._at_once = player == _ALL_AT_ONCE
         self.over: bool = self._state.is_terminal()
@@ -161,15 +161,15 @@ class Episode:
         self._look()
 
     def _choose(self, action: int) -> None:
-        """Keep a move until all who move at once have chosen, and then make them all."""
+        """Keep a move until all players that move at once have chosen, and then make them all."""
         self._chosen.append(action)
         if len(self._chosen) == self.num_players:
-            made, self._chosen = self._chosen, []
-            self._state.apply_actions(made)
-            self._show(dict(enumerate(made)))
+            moves, self._chosen = self._chosen, []
+            self._state.apply_actions(moves)
+            self._show(dict(enumerate(moves)))
 
-    def _show(self, made: dict[int, int]) -> None:
-        """Let the client see what the others did; a move made at once with others only when all have moved."""
-        others = [action for player, action in made.items() if player != self._agent_player]
+    def _show(self, moves: dict[int, int]) -> None:
+        """Show the client the moves of the others; a move made at once with others only when all have moved."""
+        others = [action for player, action in moves.items() if player != self._agent_player]
         if others and self._opponent is not None and self._moves_are_public:
             self.opponent_last_action = others[-1]

@@ -1,4 +1,4 @@
-"""From the id of a game to what makes its environment, as in ``openenv serve openspiel:tic_tac_toe``."""
+"""Maker of a game's environment by its id, as in ``openenv serve openspiel:tic_tac_toe``."""
 
 from functools import partial
 from typing import Any, get_args
@@ -17,12 +17,12 @@ _POLICIES: dict[str, OpponentPolicy] = {
 
 
 def environment_for(game_id: str) -> partial[OpenSpielEnvironment]:
-    """Return what makes the environment of a game, to be served or used in this process.
+    """Return a maker of the environment of a game, to be served or used in this process.
 
     Args:
         game_id: OpenSpiel's short name of the game. Parameters may follow, as in
             ``connect_four?rows=5&seat=1&opponents=first``: ``seat`` is the player whom the client plays, by default 0;
-            ``opponents`` says how the others move: ``random``, the default, or ``first``, ``last`` or ``middle`` of
+            ``opponents`` is the policy of the others: ``random``, the default, or ``first``, ``last`` or ``middle`` of
             their legal moves; with ``none`` the client plays them too. All others are the game's own.
 
     Raises:

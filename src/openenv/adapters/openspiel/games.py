@@ -62,13 +62,13 @@ def unknown_game(name: object) -> str:
 def load_game(name: str, params: Params, seed: int | str) -> Any:
     """Load a game.
 
-    Parameters that differ from the defaults are tried in a process of their own first: OpenSpiel does not check them
+    Parameters that differ from the defaults are tried in a separate process first: OpenSpiel does not check them
     all, and some would end this process.
 
     Args:
         name: OpenSpiel's short name.
         params: Parameters that differ from the game's defaults.
-        seed: Seeds the games that draw by themselves instead of asking for a chance outcome.
+        seed: Seeds the games that draw by themselves instead of leaving a chance outcome to their player.
 
     Returns:
         A ``pyspiel.Game``.
@@ -95,16 +95,7 @@ def moves_are_public(game: Any) -> bool:
 
 
 def legal_actions(kind: Any, position: Any, player: int) -> list[int]:
-    """List what a player may do.
-
-    Args:
-        kind: The game's ``pyspiel.GameType``.
-        position: A ``pyspiel.State`` that is not terminal.
-        player: Who is to move.
-
-    Returns:
-        The action ids, in ascending order.
-    """
+    """List the legal actions of a player."""
     if kind.short_name != "2048":
         actions: list[int] = position.legal_actions(player)
         return actions
@@ -115,7 +106,7 @@ def legal_actions(kind: Any, position: Any, player: int) -> list[int]:
 
 @cache
 def _types() -> dict[str, Any]:
-    """The games that can be played; not mean-field games, whose chances depend on what a whole population would do."""
+    """Return the games that can be played; no mean-field games, whose chances depend on a whole population."""
     return {
         game.short_name: game
         for game in pyspiel.registered_games()
@@ -124,7 +115,7 @@ def _types() -> dict[str, Any]:
 
 
 def _checked(name: str, params: Params) -> Params:
-    """The parameters as OpenSpiel wants them, nested games included."""
+    """Return the parameters as OpenSpiel reads them, nested games included."""
     kind = game_type(name)
     if kind is None:
         raise InvalidRequestError(unknown_game(name))

@@ -11,7 +11,7 @@ Choice = Callable[[Sequence[int]], int]
 
 
 def opponent(policy: OpponentPolicy, random: Random) -> Choice | None:
-    """Return what chooses the moves of the other players.
+    """Return the function that chooses the moves of the other players.
 
     Returns:
         A function from the legal actions to one of them; ``None`` for ``self``, where the client chooses.

@@ -1,4 +1,4 @@
-"""Try a game in a process of its own, which may crash, hang or ask for too much memory without harm."""
+"""Trial of a game in a separate process, which may crash, hang or need too much memory without harm."""
 
 import os
 import subprocess
@@ -10,11 +10,7 @@ _FILL = {"MALLOC_PERTURB_": "165"}
 
 
 def try_game(name: str, params_json: str) -> str | None:
-    """Play a game with random moves in a process of its own.
-
-    Returns:
-        ``None`` if all went well; otherwise a sentence that says what did not.
-    """
+    """Play a game with random moves in a separate process, and return the fault; ``None`` if all went well."""
     # Its modules must be found where this process found them, whether or not they are installed.
     variables = {**os.environ, **_FILL, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     command = [sys.executable, "-m", f"{__package__}.trial_game", name, params_json]
@@ -28,5 +24,5 @@ def try_game(name: str, params_json: str) -> str | None:
         return None
     if process.returncode < 0:
         return "OpenSpiel crashed or took too long with them; try values closer to the defaults."
-    said = process.stdout.decode(errors="replace").strip()
-    return said.splitlines()[-1][:300] if said else "OpenSpiel refused them."
+    report = process.stdout.decode(errors="replace").strip()
+    return report.splitlines()[-1][:300] if report else "OpenSpiel refused them."

@@ -19,13 +19,7 @@ _PLAY_S = 4.0
 
 
 def play(game: Any, seed: int, deadline: float) -> None:
-    """Play an episode with random moves, looking at all that an observation holds.
-
-    Args:
-        game: A ``pyspiel.Game``.
-        seed: Seeds the episode and the moves.
-        deadline: When to stop, on the monotonic clock.
-    """
+    """Play an episode with random moves, looking at all that an observation holds."""
     random = Random(seed)  # noqa: S311  # a game, not a key
     episode = Episode(game, 0, "random", seed)
     while True:

@@ -38,7 +38,7 @@ class WordGame(Environment[WordT, ShownT, OpenSpielState], Generic[WordT, ShownT
         """Start a game.
 
         Args:
-            seed: Determines what chance does; ``None`` gives any.
+            seed: Seed of chance; ``None`` for a random seed.
             episode_id: Name of the episode; a new one is made up where there is none.
 
         Returns:
@@ -74,7 +74,7 @@ class WordGame(Environment[WordT, ShownT, OpenSpielState], Generic[WordT, ShownT
 
     @property
     def state(self) -> OpenSpielState:
-        """The game and how far it has got."""
+        """Names and steps of the game."""
         return self._state
 
     def _observation(self, episode: Episode, gained: float | None) -> ShownT:
@@ -84,9 +84,4 @@ class WordGame(Environment[WordT, ShownT, OpenSpielState], Generic[WordT, ShownT
 
     @abstractmethod
     def _shown(self, position: Any, numbers: dict[str, Any]) -> ShownT:
-        """Make the observation.
-
-        Args:
-            position: The ``pyspiel.State``.
-            numbers: The fields of an ``OpenSpielObservation``, without its text.
-        """
+        """Make the observation."""

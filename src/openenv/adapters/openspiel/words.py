@@ -17,7 +17,7 @@ class WordAction(Action):
     """A move that is one of a few words.
 
     A subclass declares ``move`` as a ``Literal`` of the words, in the order of OpenSpiel's action ids. The fields of an
-    ``OpenSpielAction`` are taken as well: its ``action_id`` stands for the word at that place.
+    ``OpenSpielAction`` are accepted as well: its ``action_id`` is the number of the word.
 
     Attributes:
         move: The word.

@@ -6,7 +6,7 @@ The other direction needs nothing of this: every server of ours answers the clie
 from openenv._extras import install_command
 
 try:
-    import openreward as _openreward  # noqa: F401  # said here once, in place of a traceback from the depths
+    import openreward as _openreward  # noqa: F401  # raised here once, instead of a traceback from the depths
 except ImportError as error:
     raise ImportError(f"This needs the OpenReward SDK: {install_command('ors')}") from error
 

@@ -1,4 +1,4 @@
-"""An environment that an ORS server holds, as one of ours."""
+"""An environment that an ORS server holds, as an environment of OpenEnv."""
 
 import os
 import re
@@ -11,7 +11,7 @@ from openreward.api.environments.types import Task
 from openreward.api.errors import SessionTerminatedError, ToolCallError, ToolFailed
 
 from openenv.adapters.ids import short_name
-from openenv.adapters.ors.errors import as_ours, what_is_said
+from openenv.adapters.ors.errors import as_ours, message_of
 from openenv.adapters.ors.results import (
     OrsObservation,
     images_of,
@@ -30,7 +30,7 @@ from openenv.core.wire.redaction import remember_secret
 __all__ = ["OrsEnvironment"]
 
 KEY_VARIABLE = "OPENREWARD_API_KEY"
-# A server at an address of its own does not look at the name.
+# A server that is reached by its address ignores the name.
 _ANY_NAME = "environment"
 _TARGET = re.compile(r"https?://[^/\s]\S*|[\w.-]+(/[\w.-]+)?")
 
@@ -40,15 +40,15 @@ Secrets = Mapping[str, str | tuple[str, list[str]]]
 class OrsEnvironment(TaskListEnvironment[OrsObservation, AsyncSession]):
     """An environment of an ORS server. Its tools are the server's; a reset opens a session there and gives the prompt.
 
-    Sessions are kept alive by pings, however long a call or a pause takes. All methods that ask the server are
-    ``async``.
+    Sessions are kept alive by pings, however long a call or a pause takes. All methods that send requests to the server
+    are ``async``.
 
     Args:
         target: The server's address, or a name of OpenReward's catalog, as in ``Eigent/SETA``.
         environment: Which environment of the server; by default its first one.
         split: The split whose tasks are played where a reset names no other.
-        api_key: What to show the server; by default what ``OPENREWARD_API_KEY`` says.
-        secrets: What each session hands on to the environment, as the SDK takes it.
+        api_key: Key of the server; by default that in ``OPENREWARD_API_KEY``.
+        secrets: Secrets that each session passes to the environment, as the SDK takes them.
 
     Raises:
         ConfigurationError: The target is no address and no name.
@@ -82,7 +82,7 @@ class OrsEnvironment(TaskListEnvironment[OrsObservation, AsyncSession]):
     async def _begin(
         self, seed: int | None, split: str | None, index: int | None, task_spec: dict[str, Any] | None
     ) -> tuple[OrsObservation, State]:
-        """Open a session for a task, in place of the one that is open.
+        """Open a session for a task, instead of the one that is open.
 
         Raises:
             TaskNotFoundError: The server has no such task.
@@ -126,7 +126,7 @@ class OrsEnvironment(TaskListEnvironment[OrsObservation, AsyncSession]):
             return [task.task_spec for task in await self._remote.list_tasks(split)]
 
     async def num_tasks(self, split: str) -> int:
-        """Return how many tasks a split has."""
+        """Return the number of tasks of a split."""
         with as_ours(self.target):
             count: int = await self._remote.num_tasks(split)
         return count
@@ -146,7 +146,7 @@ class OrsEnvironment(TaskListEnvironment[OrsObservation, AsyncSession]):
 
     @property
     def _remote(self) -> AsyncEnvironment:
-        """The environment as the SDK has it; its connections belong to the loop that runs."""
+        """Return the environment of the SDK; its connections belong to the loop that runs."""
         is_address = "://" in self.target
         if self._api is None and is_address:
             self._api = AsyncEnvironmentsAPI(base_url=self.target.rstrip("/"), api_key=self._api_key)
@@ -183,7 +183,7 @@ class OrsEnvironment(TaskListEnvironment[OrsObservation, AsyncSession]):
             except (ToolFailed, SessionTerminatedError) as error:
                 await self._end_session()
                 raise EnvironmentFailedError(
-                    f"The ORS server {self.target} has ended the session, so only a reset helps: {what_is_said(error)}"
+                    f"The ORS server {self.target} has ended the session, so only a reset helps: {message_of(error)}"
                 ) from error
 
     async def _end_session(self) -> None:
@@ -193,7 +193,7 @@ class OrsEnvironment(TaskListEnvironment[OrsObservation, AsyncSession]):
 
 
 def checked_target(target: str) -> str:
-    """Return where an ORS environment is, which clients may see.
+    """Return the address of an ORS environment, which clients may see.
 
     Raises:
         ConfigurationError: It is no address and no name, or holds a password.

@@ -1,4 +1,4 @@
-"""Errors of an ORS server, as errors of ours."""
+"""Errors of an ORS server, as errors of OpenEnv."""
 
 import re
 from collections.abc import Iterator
@@ -17,10 +17,7 @@ _SESSION = re.compile(r"\(\w+ session sid=[^)]*\)\s*")
 
 @contextmanager
 def as_ours(target: str) -> Iterator[None]:
-    """Raise our errors in place of those of the SDK.
-
-    Args:
-        target: The server, for messages.
+    """Raise our errors instead of those of the SDK.
 
     Raises:
         TaskNotFoundError: The server has no such task or split.
@@ -35,14 +32,14 @@ def as_ours(target: str) -> Iterator[None]:
         raise EnvironmentFailedError(f"The ORS server {target} {meaning}: {error.message}") from error
     except AuthenticationError as error:
         raise EnvironmentFailedError(
-            f"The ORS server {target} asks for a key, or for another one; set OPENREWARD_API_KEY, or pass api_key=."
+            f"The ORS server {target} requires a key, or another key; set OPENREWARD_API_KEY, or pass api_key=."
         ) from error
     except (OpenRewardError, aiohttp.ClientError, OSError) as error:
-        raise EnvironmentFailedError(f"The ORS server {target} failed: {what_is_said(error)}") from error
+        raise EnvironmentFailedError(f"The ORS server {target} failed: {message_of(error)}") from error
 
 
-def what_is_said(error: Exception) -> str:
-    """Return an error's message without the name of the session, with which anybody could go on in it."""
+def message_of(error: Exception) -> str:
+    """Return an error's message without the name of the session, with which others could play in it."""
     if isinstance(error, SessionTerminatedError):
         return str(error.reason)
     return _SESSION.sub("", str(error))

@@ -1,4 +1,4 @@
-"""From the id of an ORS environment to what makes it, as in ``openenv serve ors:http://localhost:8080``."""
+"""Maker of an ORS environment by its id, as in ``openenv serve ors:http://localhost:8080``."""
 
 from functools import partial
 from typing import Any
@@ -11,14 +11,14 @@ _PARAMETERS = ("split", "environment")
 
 
 def environment_for(target: str) -> partial[OrsEnvironment]:
-    """Return what makes an ORS environment, to be served or used in this process.
+    """Return a maker of an ORS environment, to be served or used in this process.
 
     Args:
         target: The address of an ORS server, or a name of OpenReward's catalog, as in ``Eigent/SETA``. Behind a ``?``
-            it may say the ``split`` whose tasks are played, and the ``environment`` where the server has several.
+            it may have the ``split`` whose tasks are played, and the ``environment`` where the server has several.
 
     Raises:
-        ConfigurationError: It is neither, or says something else behind the ``?``.
+        ConfigurationError: It is neither, or has other parameters behind the ``?``.
 
     Example:
         >>> environment_for("http://localhost:8080?split=test").keywords

@@ -1,4 +1,4 @@
-"""An environment class of an ORS project as one of ours: its own code, without a server of the OpenReward SDK."""
+"""An environment class of an ORS project as an environment: its code, without a server of the OpenReward SDK."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -50,7 +50,7 @@ class ToolRewards(RubricDict):
 
 
 class OrsProjectEnvironment(TaskListEnvironment[OrsObservation, OrsClass]):
-    """Plays an environment class of the OpenReward SDK in this process; a subclass says which, in ``ors_class``.
+    """Environment that plays a class of the OpenReward SDK in this process: ``ors_class`` of a subclass.
 
     A reset makes an instance for a task and returns its prompt; actions are calls of its tools. The tool that takes a
     model's plain message is offered as a tool, too.
@@ -71,7 +71,7 @@ class OrsProjectEnvironment(TaskListEnvironment[OrsObservation, OrsClass]):
     SECRETS: ClassVar[Mapping[str, str]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Check that the class is one of the SDK.
+        """Check that the class is an environment of the SDK.
 
         Raises:
             ConfigurationError: It is none.
@@ -90,7 +90,7 @@ class OrsProjectEnvironment(TaskListEnvironment[OrsObservation, OrsClass]):
     async def _begin(
         self, seed: int | None, split: str | None, index: int | None, task_spec: dict[str, Any] | None
     ) -> tuple[OrsObservation, State]:
-        """Make an instance for a task, in place of the one before.
+        """Make an instance for a task, instead of the one before.
 
         Raises:
             TaskNotFoundError: There is no such task.
@@ -131,7 +131,7 @@ class OrsProjectEnvironment(TaskListEnvironment[OrsObservation, OrsClass]):
         return list(await self._of_split(self.ors_class.list_tasks, split))
 
     async def num_tasks(self, split: str) -> int:
-        """Return how many tasks a split has."""
+        """Return the number of tasks of a split."""
         return int(await self._of_split(self.ors_class.num_tasks, split))
 
     async def get_task(self, split: str, index: int) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""Observations of ours for what ORS shows and answers: prompts, tools, results and refusals.
+"""Observations of prompts, tools, results and refusals of ORS.
 
 The SDK has its blocks twice, for its clients and for its servers; both have the same fields.
 """
@@ -27,7 +27,7 @@ _NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}}
 
 
 class OrsObservation(CallToolObservation):
-    """Observation of an ORS environment: the prompt after a reset, and what a tool gave after a call.
+    """Observation of an ORS environment: the prompt after a reset, and the result of a tool after a call.
 
     Attributes:
         tool_name: The tool; empty after a reset.
@@ -44,11 +44,6 @@ class OrsObservation(CallToolObservation):
 def offered_tool(name: str, description: str, schema: Mapping[str, Any] | None) -> Tool:
     """Return a tool as agents see it.
 
-    Args:
-        name: Its name.
-        description: What it does.
-        schema: JSON Schema of its arguments; ``None`` for no arguments.
-
     Raises:
         EnvironmentFailedError: No agent may have a tool of that name.
     """
@@ -61,13 +56,7 @@ def offered_tool(name: str, description: str, schema: Mapping[str, Any] | None) 
 
 
 def offered_terminal_tool(name: str, description: str, argument: str | None) -> Tool:
-    """Offer the tool that takes a model's plain message as one like any other.
-
-    Args:
-        name: Its name.
-        description: What it does.
-        argument: Name of the argument that the message is; ``None`` for no argument.
-    """
+    """Return the tool that takes a model's plain message, whose argument is the message, as one like any other."""
     if argument is None:
         return offered_tool(name, description, None)
     schema = {"type": "object", "properties": {argument: {"type": "string"}}, "required": [argument]}
@@ -75,12 +64,7 @@ def offered_terminal_tool(name: str, description: str, argument: str | None) -> 
 
 
 def observation_of(action: CallToolAction, output: Any) -> OrsObservation:
-    """Return what a tool gave.
-
-    Args:
-        action: The call.
-        output: The SDK's ``ToolOutput``.
-    """
+    """Return the observation of a tool's result."""
     return OrsObservation(
         tool_name=action.tool_name,
         result=_result_of(output.blocks),
@@ -92,11 +76,6 @@ def observation_of(action: CallToolAction, output: Any) -> OrsObservation:
 
 def refusal(action: CallToolAction, reason: str | None, message: str) -> OrsObservation:
     """Return the observation of a call that was not carried out.
-
-    Args:
-        action: The call.
-        reason: Kind of the refusal, as ORS names it.
-        message: What ORS says of it.
 
     Raises:
         ResetNeededError: The episode has ended.

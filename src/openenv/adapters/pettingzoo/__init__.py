@@ -3,7 +3,7 @@
 from openenv._extras import install_command
 
 try:
-    import pettingzoo as _pettingzoo  # noqa: F401  # said here once, in place of a traceback from the depths
+    import pettingzoo as _pettingzoo  # noqa: F401  # raised here once, instead of a traceback from the depths
 except ImportError as error:
     raise ImportError(f"This needs PettingZoo: {install_command('pettingzoo')}") from error
 

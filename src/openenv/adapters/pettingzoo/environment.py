@@ -17,8 +17,8 @@ __all__ = ["PettingZooEnvironment"]
 class PettingZooEnvironment(SpaceEnvironment[ActT, ObsT]):
     """A turn-based game, to be served; ``environment_class`` makes the class for an id.
 
-    A session's client plays one seat. An opponent in the server plays the others, so that a step is a move and what was
-    answered to it. Without an opponent, the client plays every seat in turn. The info's ``agent`` says which seat is to
+    A session's client plays one seat. An opponent in the server plays the others, so that a step is a move and the
+    answer to it. Without an opponent, the client plays every seat in turn. The info's ``agent`` is the seat that is to
     move.
 
     Example:
@@ -100,14 +100,14 @@ class PettingZooEnvironment(SpaceEnvironment[ActT, ObsT]):
             self._env.step(None if out else opponent(self._turn(), self._numbers))
 
     def _look(self) -> Step[ObsT]:
-        """See the position as the seat that is to move, with what it has earned since its last move."""
+        """Return the position as seen by the seat that is to move, with its reward since its last move."""
         value, reward, terminated, truncated, info = self._env.last()
         info = {"agent": self._env.agent_selection, **info}
         number = float(single_value(reward))
         return self._observation(value), number, bool(terminated), bool(truncated), plain_info(info)
 
     def _after_any_seat(self, mover: str) -> Step[ObsT]:
-        """Pass on what a seat has earned with its move, and the position as the next seat sees it."""
+        """Return the reward of a seat for its move, and the position as seen by the next seat."""
         env = self._env
         rewards = {agent: float(single_value(reward)) for agent, reward in env.rewards.items()}
         terminated, truncated = all(env.terminations.values()), all(map(self._is_out, env.agents))

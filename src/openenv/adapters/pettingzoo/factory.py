@@ -10,7 +10,7 @@ from pettingzoo.env_registry.exceptions import PettingZooRegistryError
 
 from openenv.adapters.class_names import ARGUMENT_FAULTS, class_by_name, name_classes
 from openenv.adapters.docstrings import first_paragraph
-from openenv.adapters.gymnasium.space_environment import MadeClasses, make_classes
+from openenv.adapters.gymnasium.space_environment import ClassesOfId, make_classes
 from openenv.adapters.ids import did_you_mean, read_id
 from openenv.adapters.pettingzoo.environment import PettingZooEnvironment
 from openenv.adapters.pettingzoo.opponents import Seating, find_opponent
@@ -22,7 +22,7 @@ __all__ = ["environment_class"]
 def environment_class(env_id: str) -> type[PettingZooEnvironment[Any, Any]]:
     """Make the class of a turn-based game, to be served or used in this process.
 
-    One game is made and closed to learn its spaces.
+    One game is made and closed for its spaces.
 
     Args:
         env_id: PettingZoo's id, as in ``classic/tictactoe-v3``. Parameters may follow it, as in
@@ -35,17 +35,17 @@ def environment_class(env_id: str) -> type[PettingZooEnvironment[Any, Any]]:
         EnvironmentNotFoundError: PettingZoo has no such game; the message lists those with a similar id.
         ConfigurationError: It can't be made, has no such seat, or one of its spaces has no form in JSON.
     """
-    made: type[PettingZooEnvironment[Any, Any]] = _made(env_id).environment
-    return made
+    environment: type[PettingZooEnvironment[Any, Any]] = _classes_of(env_id).environment
+    return environment
 
 
 def __getattr__(name: str) -> type:
-    """Hand out a class that was pickled by its name."""
-    return class_by_name(__name__, name, _made)
+    """Return a class that was pickled by its name."""
+    return class_by_name(__name__, name, _classes_of)
 
 
 @cache
-def _made(env_id: str) -> MadeClasses:
+def _classes_of(env_id: str) -> ClassesOfId:
     name, arguments = read_id(env_id)
     seat, opponents = arguments.pop("seat", None), arguments.pop("opponents", "random")
     opponent = None if opponents in ("none", None) else find_opponent(str(opponents))
@@ -53,11 +53,11 @@ def _made(env_id: str) -> MadeClasses:
     try:
         if "ansi" in game.metadata.get("render_modes", ()):  # pictures are drawn on what can't be copied
             arguments = {"render_mode": "ansi", **arguments}
-        made = _classes(name, arguments, game, Seating(_seat(env_id, seat, game), opponent))
+        classes = _classes(name, arguments, game, Seating(_seat(env_id, seat, game), opponent))
     finally:
         game.close()
-    name_classes(made, __name__, env_id)
-    return made
+    name_classes(classes, __name__, env_id)
+    return classes
 
 
 def _make(env_id: str, name: str, arguments: dict[str, Any]) -> Any:
@@ -84,7 +84,7 @@ def _seat(env_id: str, seat: str | None, game: Any) -> str:
     return str(game.possible_agents[0]) if seat is None else seat
 
 
-def _classes(name: str, arguments: dict[str, Any], game: Any, seating: Seating) -> MadeClasses:
+def _classes(name: str, arguments: dict[str, Any], game: Any, seating: Seating) -> ClassesOfId:
     doc = inspect.getdoc(inspect.getmodule(type(game.unwrapped))) or ""
     return make_classes(
         PettingZooEnvironment,

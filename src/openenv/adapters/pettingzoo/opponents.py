@@ -22,9 +22,9 @@ class Turn:
 
     Attributes:
         agent: The seat that is to move.
-        observation: What it sees, as PettingZoo gives it.
+        observation: Its observation, as PettingZoo gives it.
         space: The space of its actions.
-        legal: The actions that are legal now; ``None`` where the game does not say.
+        legal: The actions that are legal now; ``None`` where the game does not list them.
     """
 
     agent: str
@@ -42,8 +42,8 @@ class Seating:
     """Players of the seats.
 
     Attributes:
-        seat: The one that the client plays, where it does not play all.
-        opponent: Who plays the others; ``None`` where the client plays all.
+        seat: Seat that the client plays, where it does not play all.
+        opponent: Player of the others; ``None`` where the client plays all.
     """
 
     seat: str

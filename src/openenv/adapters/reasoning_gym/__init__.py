@@ -1,6 +1,6 @@
 """reasoning-gym's datasets, to be served: a task is a question, a step its answer. ``environment_for("chain_sum")``.
 
-Names are handed out on first use (PEP 562): the models do without reasoning-gym, the rest imports it.
+Names are imported on first use (PEP 562): the models need no reasoning-gym, the rest imports it.
 """
 
 from typing import TYPE_CHECKING

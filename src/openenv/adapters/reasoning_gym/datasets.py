@@ -27,31 +27,26 @@ __all__ = ["DEFAULT_SIZE", "SPLITS", "check_dataset", "make_task", "open_dataset
 
 DEFAULT_SIZE = 500
 SPLITS: Mapping[str, int] = {"train": 0, "validation": 10**9, "test": 2 * 10**9}
-"""Distance of each split's seed from the requested seed. Task ``i`` comes of the seed plus ``i``, so that splits whose
-seeds were neighbours would share tasks."""
+"""Distance of each split's seed from the requested seed. Task ``i`` has the seed plus ``i``, so that splits whose
+seeds were neighbours would share tasks.
+"""
 
-_SPLIT_ROOM = 10**9
+_SPLIT_DISTANCE = 10**9
 _COMPOSITE = "composite"
 _RUNNING = frozenset({"eval", "exec", "parse_expr", "sympify"})
-_DATASETS_OWN = frozenset({"entry", "metadata"})
+_TASK_NAMES = frozenset({"entry", "metadata"})
 _global_numbers = Lock()
 
 
 def open_dataset(name: str, arguments: Mapping[str, Any], split: str) -> ProceduralDataset:
-    """Make the dataset of a split.
-
-    Args:
-        name: The dataset's name.
-        arguments: Its own parameters, among them ``seed`` and ``size``.
-        split: Which of ``SPLITS``.
-    """
+    """Make the dataset of a split."""
     seed = arguments.get("seed", 0) + SPLITS[split]
     size = arguments.get("size", DEFAULT_SIZE)
     return create_dataset(name, **{**arguments, **_parts(name, arguments), "seed": seed, "size": size})
 
 
 def make_task(dataset: ProceduralDataset, index: int) -> dict[str, Any]:
-    """Make a task: the same one for the same place, whatever other threads do.
+    """Make a task: the same task for the same index, whatever other threads do.
 
     Two datasets, ``list_functions`` and ``pool_matrix``, draw from random numbers that the whole process shares.
     """
@@ -73,7 +68,7 @@ def _draws_from_global_numbers(dataset: ProceduralDataset) -> bool:
 
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """Seed the numbers that all share, for one thread at a time, and leave them as they were."""
+    """Seed the numbers that all share, for one thread at a time, and restore them."""
     with _global_numbers:
         state, numpy_state = random.getstate(), numpy.random.get_state()
         random.seed(seed)
@@ -85,7 +80,7 @@ def _seeded(seed: int) -> Iterator[None]:
 
 
 def check_dataset(name: str, arguments: Mapping[str, Any], sandbox: str | None) -> None:
-    """Refuse what can't be served.
+    """Refuse a dataset that can't be served.
 
     Args:
         name: The dataset's name.
@@ -111,15 +106,15 @@ def check_dataset(name: str, arguments: Mapping[str, Any], sandbox: str | None) 
     if risky and sandbox is None:
         raise ConfigurationError(
             f"The dataset {risky[0]} scores an answer by running it as Python, so that an agent could do "
-            "anything on this machine. Where the machine is itself a sandbox, say so with the parameter sandbox=none."
+            "anything on this machine. Where the machine is itself a sandbox, give the parameter sandbox=none."
         )
 
 
 def runs_answers(dataset: type[ProceduralDataset]) -> bool:
-    """Return whether a dataset runs answers as Python to score them, which it says in its own source."""
+    """Return whether a dataset runs answers as Python to score them, by its source."""
     source = ast.parse(textwrap.dedent(inspect.getsource(dataset.score_answer)))
     calls = (node for node in ast.walk(source) if isinstance(node, ast.Call))
-    return any(_called(call) in _RUNNING and not _is_the_datasets_own(call) for call in calls)
+    return any(_called(call) in _RUNNING and not _is_of_the_task(call) for call in calls)
 
 
 def _called(call: ast.Call) -> str:
@@ -128,20 +123,20 @@ def _called(call: ast.Call) -> str:
     return call.func.id if isinstance(call.func, ast.Name) else ""
 
 
-def _is_the_datasets_own(call: ast.Call) -> bool:
-    """Return whether what is run is a part of the task, as in ``eval(entry["answer"])``."""
+def _is_of_the_task(call: ast.Call) -> bool:
+    """Return whether the code that is run is a part of the task, as in ``eval(entry["answer"])``."""
     argument = call.args[0] if call.args else None
     if not isinstance(argument, ast.Subscript) or not isinstance(argument.value, ast.Name):
         return False
-    return argument.value.id in _DATASETS_OWN
+    return argument.value.id in _TASK_NAMES
 
 
 def _check_numbers(name: str, arguments: Mapping[str, Any]) -> None:
     seed, size = arguments.get("seed", 0), arguments.get("size", DEFAULT_SIZE)
-    if not all(type(number) is int for number in (seed, size)) or seed < 0 or size < 1 or seed + size > _SPLIT_ROOM:
+    if not all(type(number) is int for number in (seed, size)) or seed < 0 or size < 1 or seed + size > _SPLIT_DISTANCE:
         raise ConfigurationError(
             f"Expected seed and size of reasoning_gym:{name} to be whole numbers, the seed from 0, the size from 1, "
-            f"and together at most {_SPLIT_ROOM}; got {seed!r} and {size!r}."
+            f"and together at most {_SPLIT_DISTANCE}; got {seed!r} and {size!r}."
         )
 
 

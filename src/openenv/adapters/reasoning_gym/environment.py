@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 __all__ = ["ReasoningEnvironment"]
 
-# What datasets let through where an answer is not of the form that they read.
+# Errors that datasets raise for an answer that is not of the form that they read.
 _UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
 class ReasoningEnvironment(TaskListing, Environment[AnswerAction, ReasoningObservation, ReasoningState]):
-    """A dataset of reasoning-gym: a reset asks a question, the one step answers it, the score is the reward.
+    """A dataset of reasoning-gym: a reset gives a question, the one step answers it, the score is the reward.
 
     ``environment_for`` makes one of an id, after checks that this class does not repeat.
 
@@ -57,7 +57,7 @@ class ReasoningEnvironment(TaskListing, Environment[AnswerAction, ReasoningObser
         split: str | None = None,
         index: int | None = None,
     ) -> ReasoningObservation:
-        """Ask a question.
+        """Give a question.
 
         Args:
             seed: Chooses the task where no index does: the same seed, the same task, and neighbouring seeds
@@ -69,11 +69,13 @@ class ReasoningEnvironment(TaskListing, Environment[AnswerAction, ReasoningObser
         Raises:
             TaskNotFoundError: There is no such task.
         """
-        place = self.choose_task(split, index, seed)
-        self._entry, self._outcome = make_task(self._tasks(place.split), place.index), None
+        task_ref = self.choose_task(split, index, seed)
+        self._entry, self._outcome = make_task(self._tasks(task_ref.split), task_ref.index), None
         episode_id = episode_id or str(uuid4())
-        self._state = ReasoningState(episode_id=episode_id, dataset=self.dataset, split=place.split, index=place.index)
-        return ReasoningObservation(text=self._entry["question"], metadata=asdict(place))
+        self._state = ReasoningState(
+            episode_id=episode_id, dataset=self.dataset, split=task_ref.split, index=task_ref.index
+        )
+        return ReasoningObservation(text=self._entry["question"], metadata=asdict(task_ref))
 
     def step(self, action: AnswerAction) -> ReasoningObservation:
         """Score the answer, which ends the episode.
@@ -109,7 +111,7 @@ class ReasoningEnvironment(TaskListing, Environment[AnswerAction, ReasoningObser
         """Return the dataset's name and description."""
         return EnvironmentMetadata(
             name=f"reasoning_gym:{self.dataset}",
-            description=f"Questions of reasoning-gym's dataset {self.dataset}; one step answers one.",
+            description=f"Questions of reasoning-gym's dataset {self.dataset}; a step answers it.",
         )
 
     @property
@@ -118,7 +120,7 @@ class ReasoningEnvironment(TaskListing, Environment[AnswerAction, ReasoningObser
         return dict.fromkeys(SPLITS, self.arguments.get("size", DEFAULT_SIZE))
 
     def _tasks(self, split: str) -> "ProceduralDataset":
-        """Return the dataset of a split, made when it is first asked for: some take a second for that."""
+        """Return the dataset of a split, made at its first request: some take a second for that."""
         if split not in self._datasets:
             self._datasets[split] = open_dataset(self.dataset, self.arguments, split)
         return self._datasets[split]

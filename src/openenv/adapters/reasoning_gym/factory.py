@@ -1,4 +1,4 @@
-"""From the id of a dataset to what makes its environment, as in ``openenv serve reasoning_gym:chain_sum``."""
+"""Maker of a dataset's environment by its id, as in ``openenv serve reasoning_gym:chain_sum``."""
 
 from functools import partial
 
@@ -8,11 +8,11 @@ from openenv.adapters.reasoning_gym.environment import ReasoningEnvironment
 
 
 def environment_for(dataset_id: str) -> partial[ReasoningEnvironment]:
-    """Return what makes the environment of a dataset, to be served or used in this process.
+    """Return a maker of the environment of a dataset, to be served or used in this process.
 
     Args:
         dataset_id: The dataset's name. Its parameters may follow, as in ``chain_sum?max_terms=3&size=100&seed=7``;
-            ``sandbox=none`` says that this machine is a sandbox, which datasets ask for that run answers as Python.
+            ``sandbox=none`` declares this machine a sandbox, which datasets need that run answers as Python.
 
     Raises:
         EnvironmentNotFoundError: There is no such dataset; the message lists those with a similar name.

@@ -10,7 +10,7 @@ __all__ = ["AnswerAction", "ReasoningObservation", "ReasoningState"]
 class AnswerAction(Action):
     """Answer the question."""
 
-    answer: str = Field(description="the answer alone, in the form that the question asks for")
+    answer: str = Field(description="the answer alone, in the form that the question requires")
 
 
 class ReasoningObservation(Observation):

@@ -7,7 +7,7 @@ SkyRL-Gym's environments, to be served: ``environment_for("gsm8k")``. Served env
 from openenv._extras import install_command
 
 try:
-    import skyrl_gym as _skyrl_gym  # noqa: F401  # said here once, in place of a traceback from the depths
+    import skyrl_gym as _skyrl_gym  # noqa: F401  # raised here once, instead of a traceback from the depths
 except ImportError as error:
     raise ImportError(f"This needs SkyRL-Gym: {install_command('skyrl')}") from error
 

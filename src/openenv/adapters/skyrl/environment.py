@@ -1,4 +1,4 @@
-"""A SkyRL-Gym environment as one to serve."""
+"""A SkyRL-Gym environment as an environment to serve."""
 
 import copy
 from collections.abc import Mapping
@@ -23,15 +23,15 @@ _TASK_FAULTS = (AssertionError, AttributeError, LookupError, NotImplementedError
 
 
 class ReplyAction(Action):
-    """Say something."""
+    """Reply."""
 
-    text: str = Field(description="what to say")
+    text: str = Field(description="text of the reply")
 
 
 class ConversationObservation(Observation):
     """New messages of the conversation."""
 
-    text: str = Field(default="", description="what the new messages say, as one text")
+    text: str = Field(default="", description="texts of the new messages, as one")
     messages: list[dict[str, Any]] = Field(default_factory=list, description="the new messages, with role and content")
     postprocessed_action: str | None = Field(
         default=None, description="the reply as the environment took it, where it did not take all of it"
@@ -100,8 +100,8 @@ class SkyRLEnvironment(TaskListing, Environment[ReplyAction, ConversationObserva
             episode_id: Names the episode.
             split: The split of the file of tasks; by default its first one.
             index: The task's index in its split.
-            prompt: A task of one's own: a text, or messages with role and content.
-            **extras: The other fields of a task of one's own, such as ``reward_spec``.
+            prompt: A task that no file lists: a text, or messages with role and content.
+            **extras: The other fields of that task, such as ``reward_spec``.
 
         Raises:
             TaskNotFoundError: There is no such task.
@@ -111,9 +111,9 @@ class SkyRLEnvironment(TaskListing, Environment[ReplyAction, ConversationObserva
         task: Task = {"prompt": prompt, **extras}
         if prompt is None:
             self._check_listed()
-            place = self.choose_task(split, index, seed)
-            state.split, state.index = place.split, place.index
-            task = copy.deepcopy(self._tasks[place.split][place.index])  # which all sessions share
+            task_ref = self.choose_task(split, index, seed)
+            state.split, state.index = task_ref.split, task_ref.index
+            task = copy.deepcopy(self._tasks[task_ref.split][task_ref.index])  # which all sessions share
         self.close()
         messages, metadata = self._start(task)
         self._state = state

@@ -1,4 +1,4 @@
-"""From SkyRL-Gym's id to what makes its environment, as in ``openenv serve skyrl:gsm8k?tasks=train.jsonl``."""
+"""Maker of an environment of SkyRL-Gym by its id, as in ``openenv serve skyrl:gsm8k?tasks=train.jsonl``."""
 
 from functools import partial
 from pathlib import Path
@@ -12,17 +12,17 @@ from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 from openenv.core.tasks import read_tasks
 
 _RUNS = {"lcb": "Python", "searchcode": "Python", "text2sql": "SQL"}
-"""Languages that SkyRL-Gym's own environments run of what a model writes, on the machine itself."""
+"""Languages in which environments of SkyRL-Gym run texts of a model, on the machine itself."""
 
 
 def environment_for(env_id: str) -> partial[SkyRLEnvironment]:
-    """Return what makes an environment of SkyRL-Gym, to be served or used in this process.
+    """Return a maker of an environment of SkyRL-Gym, to be served or used in this process.
 
     Args:
         env_id: SkyRL-Gym's id; ``module:id`` imports a module first that registers it. Parameters may follow, as in
             ``gsm8k_multi_turn?tasks=train.parquet&max_turns=3``: ``tasks`` is the file that lists the tasks,
-            ``max_turns`` what the tasks' extras say unless they have their own, ``sandbox=none`` says that this machine
-            is a sandbox, which environments ask for that run what a model writes. Others are its configuration.
+            ``max_turns`` the number for tasks whose extras have none, ``sandbox=none`` declares this machine a
+            sandbox, which environments need that run what a model writes. Others are its configuration.
 
     Raises:
         EnvironmentNotFoundError: There is no such environment; the message lists those with a similar id.
@@ -36,11 +36,13 @@ def environment_for(env_id: str) -> partial[SkyRLEnvironment]:
     if path is not None:
         read_tasks(path, check_task)
     extras = _extras(name, settings.pop("max_turns", None))
-    return partial(made, env_id.partition("?")[0], settings, extras, path)
+    return partial(make_environment, env_id.partition("?")[0], settings, extras, path)
 
 
-def made(env_id: str, settings: dict[str, object], extras: dict[str, object], tasks: Path | None) -> SkyRLEnvironment:
-    """Make one, in whatever process: its module registers it there."""
+def make_environment(
+    env_id: str, settings: dict[str, object], extras: dict[str, object], tasks: Path | None
+) -> SkyRLEnvironment:
+    """Make an environment, in whatever process: its module registers it there."""
     return SkyRLEnvironment(_registered(env_id), settings, extras, tasks)
 
 
@@ -69,5 +71,5 @@ def _check_sandbox(name: str, sandbox: object) -> None:
     if name in _RUNS and sandbox is None:
         raise ConfigurationError(
             f"skyrl:{name} runs {_RUNS[name]} that a model writes, on this machine. Where the machine is itself a "
-            "sandbox, say so with the parameter sandbox=none."
+            "sandbox, give the parameter sandbox=none."
         )

@@ -1,4 +1,4 @@
-"""A served environment as one of SkyRL-Gym's text environments."""
+"""A served environment as a text environment of SkyRL-Gym."""
 
 import atexit
 import json
@@ -36,7 +36,7 @@ class ServedTextEnv(BaseTextEnv):  # type: ignore[misc]  # SkyRL-Gym has no type
 
     SkyRL owns the loop: it has the model answer and calls `step`, so this translates and plays nothing by itself.
 
-    What the environment shows is what the user says, what the model says is the action, as `openenv.adapters.text` has
+    The environment's text is the user's message, the model's message is the action, as `openenv.adapters.text` has
     it: the whole text where an action is one text, one of the choices where it has few, else a JSON object. A tool is
     called by ``{"tool_name": ..., "arguments": {...}}``. A reply that is no action is not sent; the model is shown why,
     and the turn counts.
@@ -46,9 +46,9 @@ class ServedTextEnv(BaseTextEnv):  # type: ignore[misc]  # SkyRL-Gym has no type
 
     Args:
         env_config: Settings for every task.
-        extras: The task's own, which go before those. Of either, ``env_name`` says which environment: a server's URL, a
-            name, a folder or ``PREFIX:ID``; ``reset`` is what its ``reset`` is given, such as a seed; ``max_turns`` is
-            after how many replies the conversation ends in any case. What else there is, is not looked at.
+        extras: The task's own, which go before those. Of either, ``env_name`` is the environment: a server's URL, a
+            name, a folder or ``PREFIX:ID``; ``reset`` has the arguments of its ``reset``, such as a seed; ``max_turns``
+            is the number of replies after which the conversation ends in any case. Other entries are ignored.
 
     Raises:
         ConfigurationError: There is no ``env_name``.
@@ -68,7 +68,7 @@ class ServedTextEnv(BaseTextEnv):  # type: ignore[misc]  # SkyRL-Gym has no type
         name = settings.get("env_name")
         if not isinstance(name, str) or not name:
             raise ConfigurationError(
-                'Expected extras or env_config to say which environment, as in {"env_name": "http://localhost:8000"}; '
+                'Expected extras or env_config to have the environment, as in {"env_name": "http://localhost:8000"}; '
                 f"got {name!r}."
             )
         self.max_turns = int(settings.get("max_turns") or sys.maxsize)
@@ -84,10 +84,10 @@ class ServedTextEnv(BaseTextEnv):  # type: ignore[misc]  # SkyRL-Gym has no type
         """Start the episode.
 
         Args:
-            prompt: What the conversation begins with.
+            prompt: Begin of the conversation.
 
         Returns:
-            The prompt, and after it what the environment shows and how to act; and what it reports.
+            The prompt, and after it what the environment shows and how to act; and its report.
 
         Raises:
             OpenEnvError: The server refused, the environment failed, or the connection went.
@@ -96,10 +96,10 @@ class ServedTextEnv(BaseTextEnv):  # type: ignore[misc]  # SkyRL-Gym has no type
         result = self._session.reset(**self._reset_arguments)
         self.turns, self._earned, self._refused = 0, 0.0, 0
         shown = "\n\n".join(part for part in (_text_of(result), self._instructions()) if part)
-        return [*prompt, _said(shown)], dict(result.metadata or {})
+        return [*prompt, _message(shown)], dict(result.metadata or {})
 
     def step(self, action: str) -> BaseTextEnvStepOutput:
-        """Send what the model said as an action.
+        """Send the model's text as an action.
 
         Args:
             action: The model's text.
@@ -119,7 +119,7 @@ class ServedTextEnv(BaseTextEnv):  # type: ignore[misc]  # SkyRL-Gym has no type
         self._earned += reward
         done = result.done or self.turns >= self.max_turns
         return BaseTextEnvStepOutput(
-            observations=[] if done else [_said(_text_of(result))],
+            observations=[] if done else [_message(_text_of(result))],
             reward=reward,
             done=done,
             metadata=dict(result.metadata or {}),
@@ -136,7 +136,7 @@ class ServedTextEnv(BaseTextEnv):  # type: ignore[misc]  # SkyRL-Gym has no type
     def _refusal(self, problem: str) -> BaseTextEnvStepOutput:
         self._refused += 1
         done = self.turns >= self.max_turns
-        refusal = _said(f"That was refused: {problem}\n\n{self._actions.instructions()}")
+        refusal = _message(f"That was refused: {problem}\n\n{self._actions.instructions()}")
         return BaseTextEnvStepOutput(
             observations=[] if done else [refusal], reward=0.0, done=done, metadata={"problem": problem}
         )
@@ -154,8 +154,8 @@ class _Server(NamedTuple):
 
     Attributes:
         url: Its address.
-        token: The token that was made for it; ``None`` for what ``OPENENV_TOKEN`` says.
-        actions: How its environment's actions are written.
+        token: The token that was made for it; ``None`` for that in ``OPENENV_TOKEN``.
+        actions: Text form of its environment's actions.
     """
 
     url: str
@@ -189,5 +189,5 @@ def _text_of(result: StepResult[Any]) -> str:
     return observation_text(result.observation)
 
 
-def _said(text: str) -> dict[str, str]:
+def _message(text: str) -> dict[str, str]:
     return {"role": "user", "content": text}

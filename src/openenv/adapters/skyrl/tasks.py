@@ -15,7 +15,7 @@ def check_task(task: Task) -> None:
 
 
 def messages_of(prompt: Any) -> list[dict[str, Any]]:
-    """Return a prompt as messages; a text is what the user says.
+    """Return a prompt as messages; a text is a message of the user.
 
     Raises:
         ValueError: It is neither.

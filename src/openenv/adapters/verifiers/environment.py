@@ -1,4 +1,4 @@
-"""An environment of verifiers as one of ours: a row of its dataset is a task, its rubric gives the reward."""
+"""An environment of verifiers as an environment: a row of its dataset is a task, its rubric gives the reward."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -24,7 +24,7 @@ class VerifiersObservation(CallToolObservation):
 
     Attributes:
         tool_name: The tool; empty after a reset.
-        result: What the tool says; ``None`` after a reset.
+        result: Text of the tool; ``None`` after a reset.
         prompt: The texts of the prompt's messages, as one; empty after a call.
         messages: The prompt's messages.
     """
@@ -63,7 +63,7 @@ class _RolloutReward(VerifiersReward):
 
 
 class VerifiersEnvironment(TaskListing, TaskListEnvironment[VerifiersObservation, dict[str, Any]]):
-    """Plays an environment of verifiers; a subclass says which, in ``tasks``.
+    """Environment that plays the ``tasks`` of an environment of verifiers, which a subclass has.
 
     A reset returns the prompt of a row. The only tool, ``submit``, takes the answer, has the rubric score it, and ends
     the episode: what verifiers plays in several turns is submitted as all of its messages.
@@ -133,7 +133,7 @@ class VerifiersEnvironment(TaskListing, TaskListEnvironment[VerifiersObservation
 
 
 def _rollout(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a rubric reads of a row of the dataset.
+    """Return the fields that a rubric reads of a row of the dataset.
 
     Raises:
         InvalidRequestError: The row has no prompt.

@@ -52,9 +52,9 @@ class VerifiersTasks(TaskSource):
         """Number of rows of each split."""
         return {split: len(rows) for split, rows in self.splits.items()}
 
-    def row(self, place: TaskRef) -> dict[str, Any]:
+    def row(self, task_ref: TaskRef) -> dict[str, Any]:
         """Return a row."""
-        return dict(self.splits[place.split][place.index])
+        return dict(self.splits[task_ref.split][task_ref.index])
 
 
 def load_verifiers(load_environment: Any, arguments: Mapping[str, Any]) -> VerifiersTasks:
@@ -86,7 +86,7 @@ def load_verifiers(load_environment: Any, arguments: Mapping[str, Any]) -> Verif
 
 @contextmanager
 def _signals_kept() -> Iterator[None]:
-    """Put the handlers of signals back, which verifiers replaces; a server's own would not run."""
+    """Restore the handlers of signals, which verifiers replaces; those of a server would not run."""
     before = {each: signal.getsignal(each) for each in _SIGNALS}
     try:
         yield

@@ -1,5 +1,6 @@
 """``openenv build``: the image of an environment."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -15,13 +16,17 @@ from openenv.images.health import START_TIMEOUT_S
 
 _MEBIBYTE = 2**20
 
-EnvPath = Annotated[Path, typer.Argument(metavar="ENV_PATH", file_okay=False, help="The environment's folder.")]
+dockerfile_option, packages_option = (
+    partial(typer.Option, rich_help_panel=heading) for heading in ("Dockerfile", "Packages")
+)
+
+EnvPath = Annotated[Path, typer.Argument(metavar="ENV_PATH", file_okay=False, help="Folder of the environment.")]
 Tag = Annotated[
     str | None, typer.Option("--tag", "-t", help="Name of the image.  [default: openenv-NAME]", show_default=False)
 ]
 Context = Annotated[
     Path | None,
-    typer.Option(
+    dockerfile_option(
         "--context",
         "-c",
         exists=True,
@@ -32,33 +37,33 @@ Context = Annotated[
 ]
 DockerfilePath = Annotated[
     Path | None,
-    typer.Option(
+    dockerfile_option(
         "--dockerfile",
         "-f",
         exists=True,
         dir_okay=False,
-        help="The Dockerfile.  [default: server/Dockerfile, or Dockerfile]",
+        help="Dockerfile to build.  [default: server/Dockerfile, or Dockerfile]",
         show_default=False,
     ),
 ]
-NoCache = Annotated[bool, typer.Option("--no-cache", help="Build every layer again.")]
+NoCache = Annotated[bool, dockerfile_option("--no-cache", help="Build every layer again.")]
 BuildArg = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME=VALUE", help="Argument of the Dockerfile; may be given again.", show_default=False),
+    dockerfile_option(metavar="NAME=VALUE", help="Argument of the Dockerfile; may be given again.", show_default=False),
 ]
 BaseImage = Annotated[
-    str | None, typer.Option(help="Image to build on, for a Dockerfile with ARG BASE_IMAGE.", show_default=False)
+    str | None, dockerfile_option(help="Image to build on, for a Dockerfile with ARG BASE_IMAGE.", show_default=False)
 ]
 Wheels = Annotated[
     Path | None,
-    typer.Option(
+    packages_option(
         exists=True,
         file_okay=False,
-        help="Folder of wheels to install from, and from nowhere else.",
+        help="Folder of wheels to install from, and from no index.",
         show_default=False,
     ),
 ]
-Lock = Annotated[bool, typer.Option("--lock", help="Choose versions again, and write them to requirements.lock.")]
+Lock = Annotated[bool, packages_option("--lock", help="Choose versions again, and write them to requirements.lock.")]
 Compose = Annotated[bool, typer.Option("--compose", help="Write a compose.yaml that starts the image.")]
 NoStart = Annotated[bool, typer.Option("--no-start", help="Do not start the image to check its health.")]
 StartTimeout = Annotated[
@@ -66,7 +71,7 @@ StartTimeout = Annotated[
     typer.Option(
         metavar="SECONDS",
         min=1,
-        help=f"Until its server has to be healthy.  [default: {START_TIMEOUT_S:g}]",
+        help=f"Seconds within which its server has to be healthy.  [default: {START_TIMEOUT_S:g}]",
         show_default=False,
     ),
 ]
@@ -86,7 +91,7 @@ def build(
     no_start: NoStart = False,
     start_timeout: StartTimeout = START_TIMEOUT_S,
 ) -> None:
-    """Build an environment's image with Docker, start it to see that its server is healthy, and say how large it is."""
+    """Build an environment's image with Docker, start it to check that its server is healthy, and print its size."""
     image = build_image(
         Build(
             folder=env_path,
@@ -100,7 +105,7 @@ def build(
             arguments=read_variables(build_arg or [], "--build-arg"),
         )
     )
-    _say(image)
+    _report(image)
     if not no_start:
         start_image(image, load_manifest(env_path), left_out_by="--no-start", timeout_s=start_timeout)
     if compose:
@@ -108,7 +113,7 @@ def build(
 
 
 app = command_app("build", build)
-"""The command as an application of its own, for programs."""
+"""The command as an application, for programs."""
 
 
 def _write_compose_file(folder: Path, image: BuiltImage) -> None:
@@ -119,9 +124,9 @@ def _write_compose_file(folder: Path, image: BuiltImage) -> None:
         typer.echo(f"Wrote {written}: OPENENV_TOKEN=... docker compose up")
 
 
-def _say(image: BuiltImage) -> None:
-    own = "" if image.base_size is None else f", {_mebibytes(image.size - image.base_size)} of it on top of its base"
-    typer.echo(f"Built {image.tag}: {_mebibytes(image.size)}{own}.")
+def _report(image: BuiltImage) -> None:
+    on_top = "" if image.base_size is None else f", {_mebibytes(image.size - image.base_size)} of it on top of its base"
+    typer.echo(f"Built {image.tag}: {_mebibytes(image.size)}{on_top}.")
     typer.echo(f"Pin it as {image.id}.")
 
 

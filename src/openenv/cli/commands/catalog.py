@@ -1,4 +1,4 @@
-"""``openenv catalog``: what environments a Git repository has, as a file; built, and looked into."""
+"""``openenv catalog``: a file of the environments in a Git repository, built and inspected."""
 
 from pathlib import Path
 from typing import Annotated
@@ -13,14 +13,16 @@ from openenv.discovery.serialization import load_catalog, write_catalog
 
 app = command_group("Build a catalog of a repository's environments, and look into it.")
 
-Repository = Annotated[Path, typer.Option(help="The repository on this machine.")]
-RepositoryUri = Annotated[str, typer.Option(help="Its public address, https://github.com/OWNER/NAME.git.")]
+Repository = Annotated[Path, typer.Option(help="Folder of the repository.")]
+RepositoryUri = Annotated[
+    str, typer.Option(help="Public address of the repository, https://github.com/OWNER/NAME.git.")
+]
 Publisher = Annotated[str, typer.Option(help="Domain of who publishes the catalog; nothing verifies it.")]
 Output = Annotated[Path, typer.Option("--output", "-o", help="File for the catalog.")]
-Revision = Annotated[str, typer.Option(help="A commit, a branch or a tag.")]
-Root = Annotated[str, typer.Option(help="The folder that holds the environments' folders.")]
+Revision = Annotated[str, typer.Option(help="Branch, tag or commit.")]
+Root = Annotated[str, typer.Option(help="Folder that holds the environments' folders.")]
 Namespace = Annotated[str, typer.Option(help="First part of the entries' names below the publisher.")]
-Identifier = Annotated[str, typer.Argument(help="Identifier of an entry, as discover shows it.")]
+Identifier = Annotated[str, typer.Argument(metavar="ID", help="Id of an entry, as discover shows it.")]
 Catalog = Annotated[Path, typer.Option(help="File of a catalog.")]
 
 

@@ -16,7 +16,7 @@ from openenv.cli.model_address import SCRIPTED, ProviderName, model_address
 from openenv.cli.options import LLMPort, PlayedEnvironment, Sessions, episodes_option, folder_option, player_option
 from openenv.cli.play_settings import play_options, play_settings
 from openenv.cli.setting_options import with_settings
-from openenv.cli.targets import check_server, played_environment
+from openenv.cli.targets import played_environment
 from openenv.core.documents import DocumentError, parse_json
 from openenv.core.exceptions import ConfigurationError
 from openenv.hub.names import checked_repo_id
@@ -45,7 +45,10 @@ def collect(
     output: Annotated[
         Path,
         typer.Option(
-            "--output", "--output-dir", "-o", help="Folder for them; one that was begun like this is gone on with."
+            "--output",
+            "--output-dir",
+            "-o",
+            help="Folder for the episodes; those that it has count towards --episodes.",
         ),
     ],
     episodes: Annotated[
@@ -54,8 +57,8 @@ def collect(
     provider: Annotated[
         ProviderName | None,
         player_option(
-            help="Whose API the model is behind; its key is in OPENAI_API_KEY or ANTHROPIC_API_KEY. With scripted no "
-            "model plays.",
+            help="Provider of the model, whose key is in OPENAI_API_KEY or ANTHROPIC_API_KEY. With scripted no model "
+            "plays.",
         ),
     ] = None,
     llm_port: LLMPort = None,
@@ -63,9 +66,7 @@ def collect(
     keep_losses: Annotated[
         bool, typer.Option("--keep-losses", help="Keep lost episodes: has no effect, they are kept.", hidden=True)
     ] = False,
-    resume: Annotated[
-        bool, folder_option("--resume/--no-resume", help="Go on with a folder that has episodes.")
-    ] = True,
+    resume: Annotated[bool, folder_option("--resume/--no-resume", help="Continue a folder that has episodes.")] = True,
     sessions: Sessions = 16,
     episode_id_prefix: Annotated[
         str | None,
@@ -75,7 +76,7 @@ def collect(
     ] = None,
     dataset_config: Annotated[
         str | None,
-        episodes_option(metavar="JSON", help="Object that every reset is passed as dataset_config, beside --reset."),
+        episodes_option(metavar="JSON", help="Object for dataset_config of every reset, beside --reset."),
     ] = None,
     push_to_hub: Annotated[
         str | None,
@@ -85,7 +86,7 @@ def collect(
     ] = None,
     private: Annotated[bool, hub_option("--private", help="Only you and your organization see that dataset.")] = False,
     commit_message: Annotated[
-        str | None, hub_option(help="What the commit of --push-to-hub says.  [default: the number of episodes]")
+        str | None, hub_option(help="Message of the commit of --push-to-hub.  [default: the number of episodes]")
     ] = None,
 ) -> None:
     """Play episodes with a scripted player or a model, and keep their conversations to train on."""
@@ -94,7 +95,6 @@ def collect(
     if provider == SCRIPTED and address is None:
         settings.setdefault("player", "scripted")
     reset = _reset(settings.get("reset"), dataset_config)
-    environment = played_environment(environment, "collect", settings.get("base_url"))
     played = play_settings(**{"environment": environment, **settings, "llm_endpoint": address, "reset": reset})
     if played.model is not None and address is None:
         raise ConfigurationError(
@@ -103,9 +103,9 @@ def collect(
         )
     if keep_losses and min_reward is not None:
         raise ConfigurationError("--keep-losses keeps every episode, and --min-reward does not; leave one out.")
+    played = played.model_copy(update={"environment": played_environment(environment, "collect", played.base_url)})
     if not resume and output.exists() and any(output.iterdir()):
         raise ConfigurationError(f"--no-resume needs a new folder, and {output} has files. Choose another --output.")
-    check_server(played.base_url)
     hub = _hub_for(push_to_hub, {"--private": private, "--commit-message": commit_message})
     collecting = import_module("openenv.train.dataset.collecting")
     try:
@@ -119,7 +119,9 @@ def collect(
             console=console,
         )
     except KeyboardInterrupt:
-        console.print(f"Interrupted. The same command goes on; what it has is in {quote(str(output))}.", soft_wrap=True)
+        console.print(
+            f"Interrupted. The same command continues; its episodes are in {quote(str(output))}.", soft_wrap=True
+        )
         raise
     _show(result, console)
     if push_to_hub is not None and hub is not None:
@@ -127,14 +129,14 @@ def collect(
 
 
 app = command_app("collect", collect)
-"""The command as an application of its own, for programs."""
+"""The command as an application, for programs."""
 
 
 def _reset(reset: Mapping[str, Any] | None, dataset_config: str | None) -> dict[str, Any] | None:
-    """Return what every reset is passed, of both options.
+    """Return the parameters of every reset, of both options.
 
     Raises:
-        ConfigurationError: The second one can't be read, or both say the same.
+        ConfigurationError: The second one can't be read, or both are given.
     """
     reset = dict(reset or {})
     if dataset_config is None:

@@ -1,4 +1,4 @@
-"""``openenv deploy``: what a cluster needs to run an environment's servers by itself."""
+"""``openenv deploy``: manifests or a chart with which a cluster runs an environment's servers."""
 
 from functools import partial
 from pathlib import Path
@@ -27,10 +27,10 @@ secrets_option, containers_option = (
 @with_settings(options_of(DeploymentSettings))
 def deploy(
     settings: dict[str, Any],
-    _target: Annotated[Literal["k8s"], typer.Argument(metavar="k8s", help="What to deploy to: k8s, for Kubernetes.")],
+    _target: Annotated[Literal["k8s"], typer.Argument(metavar="k8s", help="Target to deploy to: k8s, for Kubernetes.")],
     environment: Annotated[str, environment_argument("Name, folder or file of an environment, or a Space.")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="DIR", help="Where to write.  [default: deploy/NAME]")
+        Path | None, typer.Option("--output", "-o", metavar="DIR", help="Folder to write to.  [default: deploy/NAME]")
     ] = None,
     format_: Annotated[
         Literal["manifests", "chart"], typer.Option("--format", help="Manifests for kubectl, or a chart for Helm.")
@@ -45,7 +45,7 @@ def deploy(
         bool, containers_option("--writable-root", help="Let servers write the image's files.")
     ] = False,
 ) -> None:
-    """Write what Kubernetes needs to run an environment's servers, and say what to do with it."""
+    """Write what Kubernetes needs to run an environment's servers, and print the next commands."""
     package = find_environment(read_target(environment, "deploy", PACKAGED, imports=False))
     deployment = DeploymentSettings(
         **{"name": name_from(package.name), **settings},

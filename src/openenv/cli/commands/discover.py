@@ -15,7 +15,7 @@ from openenv.discovery.models import CatalogSnapshot, SearchMatch
 from openenv.discovery.search import MAX_MATCHES, score, search_catalog
 from openenv.discovery.serialization import load_catalog
 
-Query = Annotated[str, typer.Argument(help="Words of the task; without them, all environments.")]
+Query = Annotated[str, typer.Argument(metavar="QUERY", help="Words of the task; without them, all environments.")]
 Catalog = Annotated[
     Path | None,
     typer.Option(
@@ -25,7 +25,9 @@ Catalog = Annotated[
 Limit = Annotated[int, typer.Option(min=1, max=MAX_MATCHES, help="Environments at most.")]
 Filters = Annotated[
     list[str] | None,
-    typer.Option("--filter", metavar="FIELD=VALUE", help="Value that a field of the catalog must have; repeatable."),
+    typer.Option(
+        "--filter", metavar="FIELD=VALUE", help="Value that a field of the catalog must have; may be given again."
+    ),
 ]
 
 
@@ -89,4 +91,4 @@ def _show_known(found: list[tuple[int, KnownEnvironment]], *, as_json: bool) -> 
 def _summary(count: int) -> str:
     if count == 0:
         return "No environment fits these words."
-    return f"{count} {'environment' if count == 1 else 'environments'}, by what they say of themselves; none was tried."
+    return f"{count} {'environment' if count == 1 else 'environments'}, by their descriptions; none was tried."

@@ -1,4 +1,4 @@
-"""``openenv doctor``: what this machine can do, and what brings what it can't."""
+"""``openenv doctor``: abilities of this machine, and the commands that add those that it lacks."""
 
 import json
 from collections.abc import Sequence
@@ -28,10 +28,10 @@ _EXTRA = "extra "
 
 
 def doctor(
-    environment: Annotated[str | None, environment_argument("Ask only for what this environment needs.")] = None,
+    environment: Annotated[str | None, environment_argument("Check only what this environment needs.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what this machine can do, and which command brings what it can't."""
+    """List what this machine can do, and the commands that add what it lacks."""
     wanted = probes() if environment is None else probes_for(_package(environment))
     found = examine(wanted)
     if as_json:

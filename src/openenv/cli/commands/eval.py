@@ -16,7 +16,7 @@ from openenv.cli.model_address import model_address
 from openenv.cli.options import AsJson, LLMPort, PlayedEnvironment, Sessions, episodes_option, folder_option
 from openenv.cli.play_settings import play_options, play_settings
 from openenv.cli.setting_options import with_settings
-from openenv.cli.targets import check_server, played_environment
+from openenv.cli.targets import played_environment
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.settings.config import TINY
 
@@ -46,14 +46,15 @@ def evaluate(
     num_tasks: Annotated[int | None, episodes_option(min=1, help="Play only the first of these tasks.")] = None,
     samples: Annotated[int, episodes_option(min=1, help="Attempts at each task.")] = 1,
     k: Annotated[
-        list[int] | None, typer.Option("--k", help="A k of pass@k; repeatable.  [default: 1 and --samples]")
+        list[int] | None,
+        typer.Option("--k", help="Number k of pass@k; may be given again.  [default: 1 and --samples]"),
     ] = None,
     success_reward: Annotated[float, typer.Option(help="Reward with which an attempt is a success.")] = 1.0,
     sessions: Sessions = 16,
     output: Annotated[
         Path | None,
         folder_option(
-            help="Folder for episodes and results; one that was begun like this is gone on with.  [default: new]"
+            help="Folder for episodes and results; attempts that it has are not played again.  [default: new]"
         ),
     ] = None,
     as_json: AsJson = False,
@@ -65,11 +66,10 @@ def evaluate(
     address = model_address(None, settings.get("llm_endpoint"), llm_port)
     is_loaded_here = model is not None and address is None
     form = "text" if is_loaded_here else "tools"
-    environment = played_environment(environment, "eval", settings.get("base_url"))
     played = play_settings(**{"environment": environment, "form": form, **settings, "llm_endpoint": address})
     if is_loaded_here:
-        _check_model(environment, str(model), settings.get("base_url"))
-    check_server(played.base_url)
+        _check_model(environment, str(model), played.base_url)
+    played = played.model_copy(update={"environment": played_environment(environment, "eval", played.base_url)})
     folder = output or _new_folder(played)
     console = Console(stderr=as_json)
     try:
@@ -84,7 +84,7 @@ def evaluate(
             console=console,
         )
     except KeyboardInterrupt:
-        console.print(f"Interrupted. To go on: the same command with --output {quote(str(folder))}", soft_wrap=True)
+        console.print(f"Interrupted. To continue: the same command with --output {quote(str(folder))}", soft_wrap=True)
         raise
     if as_json:
         typer.echo((folder / "results.json").read_text("utf-8"))
@@ -93,7 +93,7 @@ def evaluate(
 
 
 def _check_model(environment: str, model: str, base_url: str | None) -> None:
-    """Refuse, before the model's library is loaded and asks the Hub, what can't be a model.
+    """Refuse what can't be a model before the model's library is loaded and queries the Hub.
 
     Raises:
         ConfigurationError: It is the policy that only a training makes, or a folder that is not there; or it may be a
@@ -144,8 +144,8 @@ def _show(evaluation: "Evaluation", folder: Path, console: Console) -> None:
     _show_tasks(evaluation, console)
     if evaluation.failed:
         episodes = "1 episode, which counts" if evaluation.failed == 1 else f"{evaluation.failed} episodes, which count"
-        said = f"The environment failed in {episodes} for nothing. The first time: {evaluation.first_failure}"
-        console.print(said, style="yellow", highlight=False, markup=False)
+        failures = f"The environment failed in {episodes} for nothing. The first time: {evaluation.first_failure}"
+        console.print(failures, style="yellow", highlight=False, markup=False)
     console.print(f"\nresults  {folder / 'results.json'}", highlight=False, markup=False, soft_wrap=True)
     console.print(f"episodes {folder / 'episodes.jsonl'}", highlight=False, markup=False, soft_wrap=True)
     if (traces := folder / "traces.db").exists():
@@ -160,7 +160,7 @@ def _cells(estimate: Any, sign: str = "") -> tuple[str, str]:
 
 
 def _show_tasks(evaluation: "Evaluation", console: Console) -> None:
-    """Show the tasks that went worst."""
+    """Show the tasks with the lowest rewards."""
     worst = sorted((task for task in evaluation.tasks if task.rewards), key=_mean_reward)[:SHOWN_TASKS]
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
     table.add_column("task" if len(worst) == len(evaluation.tasks) else f"the {len(worst)} worst tasks", style="bold")

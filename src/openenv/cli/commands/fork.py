@@ -1,4 +1,4 @@
-"""``openenv fork``: a Space of one's own from another's."""
+"""``openenv fork``: a copy of a Space in another account."""
 
 from typing import Annotated
 
@@ -7,7 +7,7 @@ import typer
 from openenv.cli.groups import command_app
 from openenv.cli.hub import is_interactive
 from openenv.cli.key_values import read_secrets, read_variables
-from openenv.cli.options import Private, secret_option, variable_option
+from openenv.cli.options import Private, secret_option, space_option, variable_option
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.providers.spaces import space_url
 from openenv.hub.client import Hub
@@ -17,11 +17,11 @@ from openenv.hub.names import checked_repo_id, read_repo_name
 Source = Annotated[str, typer.Argument(metavar="SOURCE_SPACE", help="OWNER/NAME of the Space to start from.")]
 RepoId = Annotated[
     str | None,
-    typer.Option("--repo-id", "-r", help="NAME or OWNER/NAME of the new one.  [default: yours, named as the source]"),
+    typer.Option("--repo-id", "-r", help="NAME or OWNER/NAME of the new Space.  [default: yours, named as the source]"),
 ]
 SetEnv = Annotated[list[str] | None, variable_option("--set-env", "-e")]
 SetSecret = Annotated[list[str] | None, secret_option("--set-secret", "--secret", "-s")]
-Hardware = Annotated[str, typer.Option("--hardware", "-H", help="What it runs on.")]
+Hardware = Annotated[str, space_option("--hardware", "-H", help="Hardware that it runs on.")]
 
 
 def fork(
@@ -32,7 +32,7 @@ def fork(
     set_secret: SetSecret = None,
     hardware: Hardware = DEFAULT_HARDWARE,
 ) -> None:
-    """Make a Space of your own from another's, with its files and variables. Its secrets are not copied."""
+    """Copy a Space into your account, with its files and variables. Its secrets are not copied."""
     variables = read_variables(set_env or [], "--set-env")
     secrets = read_secrets(set_secret or [], "--set-secret")
     try:
@@ -53,4 +53,4 @@ def fork(
 
 
 app = command_app("fork", fork)
-"""The command as an application of its own, for programs."""
+"""The command as an application, for programs."""

@@ -16,16 +16,17 @@ SourceFolder = Annotated[
     Path, typer.Argument(metavar="SOURCE", help="Folder of the project, of the OpenReward SDK (ORS) or of verifiers.")
 ]
 Name = Annotated[str, typer.Option("--name", "-n", help="Name of the environment and of its folder, such as my_env.")]
-OutputDir = Annotated[Path, typer.Option("--output-dir", "-o", help="Where to make the folder.")]
+OutputDir = Annotated[Path, typer.Option("--output-dir", "-o", help="Folder to make it in.")]
 EnvClass = Annotated[
     str | None,
     typer.Option(
         metavar="[MODULE:]NAME",
-        help="Which environment, where the project has several: its class, or for verifiers its module.",
+        help="Environment, where the project has several: its class, or for verifiers its module.",
     ),
 ]
 ProjectKind = Annotated[
-    Kind | None, typer.Option("--type", help="What the project is written for.  [default: what it imports]")
+    Kind | None,
+    typer.Option("--type", help="Library that the project is written for.  [default: the one that it imports]"),
 ]
 
 # Of a module that is in no package, and so is loaded by its file.

@@ -1,4 +1,4 @@
-"""``openenv info``: what an environment is, what goes in and out of it, and an example to copy."""
+"""``openenv info``: description of an environment, its actions, observations and state, and an example to copy."""
 
 import json
 import re
@@ -35,7 +35,7 @@ _LINK = re.compile(r"\[([^\]]*)\]\([^)\s]*\)")
 
 
 def info(environment: PlayedEnvironment = ".", as_json: AsJson = False) -> None:
-    """Say what an environment is: actions, observations, reward, reset parameters, and an example to copy."""
+    """Describe an environment: actions, observations, reward, reset parameters, and an example to copy."""
     with redirect_stdout(sys.stderr):  # environments print while they are imported
         about = _about(environment)
     if as_json:
@@ -95,13 +95,13 @@ def _random_step(about: About, action: type[BaseModel] | Mapping[str, Any]) -> t
     if not about.actions:
         return None
     try:
-        made = RandomPlayer(ActionText(action), seed=1)({})
+        sample = RandomPlayer(ActionText(action), seed=1)({})
     except ConfigurationError:  # its schema asks for more than a random choice
         return None
-    values = made if isinstance(made, dict) else made.model_dump(exclude_defaults=True)
-    if isinstance(made, dict) or not about.module:  # a client without the environment's classes takes these
+    values = sample if isinstance(sample, dict) else sample.model_dump(exclude_defaults=True)
+    if isinstance(sample, dict) or not about.module:  # a client without the environment's classes takes these
         return repr(values), []
-    kind = type(made)
+    kind = type(sample)
     fields = ", ".join(f"{name}={value!r}" for name, value in values.items())
     is_exported = getattr(import_module(about.module), kind.__name__, None) is kind
     home = about.module if is_exported else kind.__module__
@@ -114,31 +114,33 @@ def _print(about: About, target: str, console: Console) -> None:
     summary = _first_paragraph(about.summary or about.description)
     console.print(Text(summary))
     for part in about.actions:
-        _print_part("Action", part, console, said=summary, defaults=True)
+        _print_part("Action", part, console, summary=summary, defaults=True)
     for part in about.tools:
-        _print_part("Tool", part, console, said=summary, defaults=True)
+        _print_part("Tool", part, console, summary=summary, defaults=True)
     if not about.actions and not about.tools:
-        console.print("\nIts tools are made when it runs: `openenv info URL` asks its server for them.", style="dim")
+        console.print(
+            "\nIts tools are made when it runs: `openenv info URL` requests them from its server.", style="dim"
+        )
     if about.observation is not None and about.observation.fields:
-        _print_part("Observation", about.observation, console, said=summary)
+        _print_part("Observation", about.observation, console, summary=summary)
     _print_text("Reward", about.reward, console)
     _print_text("End", about.end, console)
     if about.reset:
         _print_heading("Reset", "", console)
         _print_indented(_fields_table(about.reset, defaults=True), console)
     if about.state is not None and about.state.fields:
-        _print_part("State", about.state, console, said=summary)
+        _print_part("State", about.state, console, summary=summary)
     _print_text("Player", about.player, console)
     _print_example(about, target, console)
     if about.folder:
         console.print(f"\n{about.module}, in {about.folder}", style="dim", soft_wrap=True)
 
 
-def _print_part(kind: str, part: Part, console: Console, *, said: str, defaults: bool = False) -> None:
-    """Print a part. What has been said already is left out, and so are defaults that nobody would leave out."""
+def _print_part(kind: str, part: Part, console: Console, *, summary: str, defaults: bool = False) -> None:
+    """Print a part, without a description that is shown above it and, unless they are useful, without defaults."""
     _print_heading(kind, part.name, console)
     description = _first_paragraph(part.description)
-    if description and description != said:
+    if description and description != summary:
         _print_indented(Text(description), console)
     if part.fields:
         _print_indented(_fields_table(part.fields, defaults=defaults), console)
@@ -165,7 +167,7 @@ def _print_text(heading: str, text: str, console: Console) -> None:
 
 
 def _first_paragraph(text: str) -> str:
-    """The first paragraph, on one line and without marks of code and links' addresses, which a terminal would show."""
+    """Return the first paragraph on one line, without marks of code and without the addresses of links."""
     return _LINK.sub(r"\1", " ".join(text.strip().split("\n\n")[0].split())).replace("`", "")
 
 

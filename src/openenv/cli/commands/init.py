@@ -14,21 +14,25 @@ from openenv.core.exceptions import ConfigurationError
 EnvName = Annotated[
     str, typer.Argument(metavar="ENV_NAME", help="Name of the environment and of its folder, such as my_env.")
 ]
-OutputDir = Annotated[Path, typer.Option("--output-dir", "-o", help="Where to make the folder.")]
-Tools = Annotated[bool, typer.Option("--tools", help="An environment whose actions are calls of tools.")]
+OutputDir = Annotated[Path, typer.Option("--output-dir", "-o", help="Folder to make it in.")]
+Tools = Annotated[bool, typer.Option("--tools", help="Make an environment whose actions are calls of tools.")]
 Tasks = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
         exists=True,
         dir_okay=False,
-        help="An environment of questions and answers, from the rows of a .jsonl, .json or .parquet file.",
+        help="Make one of questions and answers, from the rows of a .jsonl, .json or .parquet file.",
         show_default=False,
     ),
 ]
 Wrap = Annotated[
     str | None,
-    typer.Option(metavar="gymnasium:ID", help="An environment of Gymnasium, to be changed.", show_default=False),
+    typer.Option(
+        metavar="gymnasium:ID",
+        help="Make one that wraps an environment of Gymnasium, to be changed.",
+        show_default=False,
+    ),
 ]
 
 
@@ -48,17 +52,17 @@ def init(
     except OSError:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    _say_what_next(folder, kind)
+    _print_next_steps(folder, kind)
 
 
 app = command_app("init", init)
-"""The command as an application of its own, for programs."""
+"""The command as an application, for programs."""
 
 
 def _kind(*, tools: bool, tasks: Path | None, wrap: str | None) -> EnvironmentKind:
     given = [name for name, value in (("--tools", tools), ("--tasks", tasks), ("--wrap", wrap)) if value]
     if len(given) > 1:
-        raise ConfigurationError(f"{' and '.join(given)} make different environments; leave all but one of them out.")
+        raise ConfigurationError(f"{' and '.join(given)} make different environments; give only one of them.")
     if tasks is not None:
         return kind_of_tasks(tasks)
     if wrap is not None:
@@ -66,7 +70,7 @@ def _kind(*, tools: bool, tasks: Path | None, wrap: str | None) -> EnvironmentKi
     return TOOLS if tools else EnvironmentKind()
 
 
-def _say_what_next(folder: Path, kind: EnvironmentKind) -> None:
+def _print_next_steps(folder: Path, kind: EnvironmentKind) -> None:
     commands = {
         f"play {folder}": "play it",
         f"serve {folder}": "serve it on http://127.0.0.1:8000",

@@ -17,7 +17,7 @@ from openenv.core.exceptions import ConfigurationError
 Target = Annotated[str, environment_argument("Name, folder or file of an environment, PREFIX:ID, or a Space.")]
 Task = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME=VALUE", help="What the episode begins with, as in seed=3; may be given again."),
+    typer.Option(metavar="NAME=VALUE", help="Parameter of the reset, as in seed=3; may be given again."),
 ]
 LogLevel = Annotated[
     LogLevelName,
@@ -27,7 +27,7 @@ LogLevel = Annotated[
 
 def mcp(environment: Target = ".", task: Task = None, log_level: LogLevel = "warning") -> None:
     """Offer an environment's tools to the agent that starts this command, for one episode."""
-    asked = task_of(dict(map(_parted, task or [])))
+    task_parameters = task_of(dict(map(_parted, task or [])))
     streams = Streams.take()  # before anything of the environment is imported, which might print
     logging.config.dictConfig(log_config(log_level, LogSettings.from_variables().format))
     with refusing_targets():
@@ -41,7 +41,7 @@ def mcp(environment: Target = ".", task: Task = None, log_level: LogLevel = "war
     served: Served = agents.served
     loop = new_event_loop()
     try:
-        loop.run_until_complete(serve_stdio(served, asked, streams))
+        loop.run_until_complete(serve_stdio(served, task_parameters, streams))
     finally:
         loop.close()
 

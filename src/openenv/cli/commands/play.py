@@ -28,7 +28,7 @@ from openenv.cli.targets import read_target
 from openenv.cli.trace_filters import traces_at
 from openenv.cli.views.action_choice import LIST_TOOLS, Kind, action_kinds, form_of, refuses_listing, tool_kinds
 from openenv.cli.views.action_form import InputForm, QuitGameError
-from openenv.cli.views.observation import observation_line, observation_view, unsaid_fields, unsaid_lines
+from openenv.cli.views.observation import missing_fields, missing_lines, observation_line, observation_view
 from openenv.cli.views.picture import PictureFields, Pictures
 from openenv.core.addresses import url_with_path
 from openenv.core.client_types import StepResult
@@ -49,7 +49,7 @@ InProcess = Annotated[
 ]
 
 Web = Annotated[bool, typer.Option("--web", help="Play in a browser instead, until Ctrl-C.")]
-ON_RECORD = "Go on from an episode on record, in a browser"
+ON_RECORD = "Continue an episode on record, in a browser"
 From = Annotated[
     str | None,
     typer.Option(
@@ -64,7 +64,7 @@ EpisodeName = Annotated[
 ]
 Step = Annotated[
     int | None,
-    typer.Option(min=0, help="Step to go on from.  [default: the episode's reset]", rich_help_panel=ON_RECORD),
+    typer.Option(min=0, help="Step to continue from.  [default: the episode's reset]", rich_help_panel=ON_RECORD),
 ]
 
 
@@ -108,14 +108,7 @@ def play(
 
 
 class Game:
-    """Episodes played by a person.
-
-    Args:
-        client: A connected client that speaks dicts.
-        schemas: JSON Schemas of the ``action`` and the ``observation``.
-        console: Where to ask and to show what happens.
-        parameters: Of each reset, beside the seed.
-    """
+    """Episodes played by a person."""
 
     def __init__(
         self,
@@ -139,9 +132,6 @@ class Game:
     def play(self, seed: int) -> None:
         """Play one episode after another, until the person quits.
 
-        Args:
-            seed: Of the first episode.
-
         Raises:
             QuitGameError: The person quit.
         """
@@ -159,7 +149,7 @@ class Game:
         steps, total = 0, result.reward or 0.0
         self._show(result, f"new episode, seed {seed}", total, first=True)
         while not result.done:
-            action = self._form.ask()
+            action = self._form.fill()
             try:
                 result = self._client.step(action)
             except EpisodeOrderError as error:  # only a reset mends this
@@ -175,14 +165,14 @@ class Game:
         self._console.print(f"[bold]The episode is over: {total:g} in {steps} step{'s' * (steps != 1)}.[/]")
 
     def _warn_of_hidden_text(self, observation: Any) -> None:
-        """Say once that the text is where neither a model nor a person sees it."""
+        """Warn once that the text is in a field that neither a model nor a person sees."""
         warning = hidden_text_warning(observation)
         if warning is not None and not self._has_warned:
             self._has_warned = True
             self._console.print(warning, style="yellow", markup=False)
 
     def _listed_tools(self) -> list[dict[str, Any]]:
-        """The tools that there are for this episode; a server without any refuses to list them."""
+        """Return the tools of this episode; none where the server refuses to list them."""
         if not self._may_list:
             return []
         try:
@@ -193,7 +183,7 @@ class Game:
         return tools
 
     def _offer(self, kinds: list[Kind]) -> None:
-        """Say what can be done, where that is not what could be done in the last episode."""
+        """Print the possible actions, where they differ from those of the last episode."""
         if kinds != self._offered:
             self._offered, self._form = kinds, form_of(kinds, self._console)
             self._form.show_help()
@@ -216,23 +206,24 @@ class Game:
     def _rendered_view(self, observation: Mapping[str, Any], first: bool) -> RenderableType:
         """Show the observation and what the environment renders.
 
-        Where the picture is text, it stands for the observation's text, which is for models: of that the first picture
-        is shown with what it does not say itself, such as the task. What other observations have beside it goes below.
+        Where the picture is text, it replaces the observation's text, which is for models. Lines of
+        that text which the first picture lacks, such as the task, are shown above it. What other observations have
+        beside it goes below.
         """
         view = observation_view(observation, self._observation_schema)
-        picture = self._pictures.take()
+        picture = self._pictures.render()
         if picture is None:
             return view
-        shown = self._pictures.view(picture)
+        rendered = self._pictures.view(picture)
         if picture.media_type != TEXT:
-            return Group(view, "", shown)
+            return Group(view, "", rendered)
         if isinstance(observation.get("text"), str):
-            task = unsaid_lines(observation["text"], shown) if first else Text()
-            return Group(task, "", shown) if task else shown
-        beside = unsaid_fields(observation, shown)
+            task = missing_lines(observation["text"], rendered) if first else Text()
+            return Group(task, "", rendered) if task else rendered
+        beside = missing_fields(observation, rendered)
         if not beside:
-            return shown
-        return Group(shown, "", observation_line(beside) or observation_view(beside, self._observation_schema))
+            return rendered
+        return Group(rendered, "", observation_line(beside) or observation_view(beside, self._observation_schema))
 
     def _complain(self, error: ServerError) -> None:
         refused = isinstance(error, RequestRejectedError)
@@ -291,7 +282,7 @@ def _play_in_browser(server: str | Provider, page: str, console: Console) -> Non
         with console.status("Starting the server"):
             address = server.launch()
         _open_page(address, page, console)
-        _say_token(server.token, console)
+        _print_token(server.token, console)
         console.print("Ctrl-C ends it.", style="dim")
         threading.Event().wait()
     except KeyboardInterrupt:
@@ -306,13 +297,13 @@ def _open_page(address: str, page: str, console: Console) -> None:
     webbrowser.open(page)
 
 
-def _say_token(token: str | None, console: Console) -> None:
-    """Say which token the page asks for, if its server requires one on this machine, too."""
+def _print_token(token: str | None, console: Console) -> None:
+    """Print which token the page requires, if its server requires one on this machine, too."""
     if token is None:
         return
     is_known = token == os.environ.get(TOKEN_VARIABLE)
     which = f"the token that {TOKEN_VARIABLE} holds here" if is_known else f"this token: {token}"
-    console.print(f"The page asks for {which}", soft_wrap=True, markup=False)
+    console.print(f"The page requires {which}", soft_wrap=True, markup=False)
 
 
 def _client(server: str | Provider, *, in_process: bool) -> GenericEnvClient:
@@ -323,7 +314,7 @@ def _client(server: str | Provider, *, in_process: bool) -> GenericEnvClient:
 
 
 def _server(target: Target, console: Console, *, in_process: bool, traces: Path | None = None) -> str | Provider:
-    """Return the address of a server or what starts one, and say what is played, where a manifest says so."""
+    """Return the address of a server or what starts one, and print the title that a manifest has."""
     if traces is not None and target.kind in (TargetKind.ADDRESS, TargetKind.IMAGE):
         raise typer.BadParameter("--from plays on at a server that is started here; name an environment.")
     if target.kind is TargetKind.ADDRESS:

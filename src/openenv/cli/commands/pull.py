@@ -14,10 +14,11 @@ from openenv.hub.names import RepoName, read_repo_name
 from openenv.hub.pulling import pull as pull_repo
 
 Source = Annotated[str, typer.Argument(metavar="SOURCE", help="OWNER/NAME of a Space, or the address of its page.")]
-Folder = Annotated[Path | None, typer.Argument(metavar="FOLDER", help="Where to.  [default: its name]")]
-Revision = Annotated[str | None, typer.Option(help="A branch, tag or commit.  [default: main]")]
+Folder = Annotated[Path | None, typer.Argument(metavar="FOLDER", help="Folder to download to.  [default: its name]")]
+Revision = Annotated[str | None, typer.Option(help="Branch, tag or commit.  [default: main]")]
 RepoType = Annotated[
-    Literal["space", "model", "dataset"] | None, typer.Option(help="What it is.  [default: space]", show_default=False)
+    Literal["space", "model", "dataset"] | None,
+    typer.Option(help="Kind of the repository.  [default: space]", show_default=False),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite what is in the folder.")]
 
@@ -35,7 +36,7 @@ def pull(
     pulled = pull_repo(name, folder or Path(folder_name(name.own_name)), Hub(), force=force)
     typer.echo(f"Pulled {name.id} at {pulled.commit[:12]}: {len(pulled.files)} files in {pulled.folder}")
     if (pulled.folder / MANIFEST_FILE).is_file():
-        typer.echo("Whoever made it decides what its code does: look at it before you run it.")
+        typer.echo("Its code is that of its author: look at it before you run it.")
         typer.echo(f"  openenv validate --no-run {pulled.folder}   check it, without running it")
         typer.echo(f"  pip install -e {pulled.folder}     install what it needs")
         typer.echo(f"  openenv serve {pulled.folder}      serve it on http://127.0.0.1:8000")

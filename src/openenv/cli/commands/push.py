@@ -3,6 +3,7 @@
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Annotated
 
@@ -12,7 +13,7 @@ from openenv.auto.manifest import MANIFEST_FILE, Manifest, load_manifest
 from openenv.cli.groups import command_app
 from openenv.cli.hub import is_interactive, show_progress_to_people_only
 from openenv.cli.key_values import read_secrets, read_variables
-from openenv.cli.options import Private, secret_option, variable_option
+from openenv.cli.options import Private, secret_option, space_option, variable_option
 from openenv.cli.views.image_start import start_image
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 from openenv.core.providers.spaces import space_url
@@ -30,45 +31,48 @@ from openenv.validation.report import CHECKS, CheckResult, run_check
 from openenv.validation.source import Source, read_source
 
 YOU = "YOU"
-"""Stands for whoever is logged in, where a dry run asks nobody who that is."""
+"""Owner of the Space in a dry run, which does not look up the account that is logged in."""
 SETTINGS = ("--private", "--hardware", "--env-var", "--secret")
 """Options that change a Space, beside its files."""
 
-Directory = Annotated[Path, typer.Argument(metavar="DIRECTORY", help="The environment's folder.")]
+image_option, files_option = (partial(typer.Option, rich_help_panel=heading) for heading in ("Image", "Files"))
+
+Directory = Annotated[Path, typer.Argument(metavar="DIRECTORY", help="Folder of the environment.")]
 RepoId = Annotated[
     str | None,
     typer.Option("--repo-id", "-r", help="NAME or OWNER/NAME of the Space.  [default: yours, named as it is]"),
 ]
 BaseImage = Annotated[
-    str | None, typer.Option("--base-image", "-b", help="Image to build on, instead of the Dockerfile's.")
+    str | None, image_option("--base-image", "-b", help="Image to build on, instead of the Dockerfile's.")
 ]
-Interface = Annotated[bool, typer.Option("--interface", help="Show browsers the server's start page.  [default]")]
-NoInterface = Annotated[bool, typer.Option("--no-interface", help="Show browsers no start page.")]
+Interface = Annotated[bool, space_option("--interface", help="Show browsers the server's start page.  [default]")]
+NoInterface = Annotated[bool, space_option("--no-interface", help="Show browsers no start page.")]
 Registry = Annotated[
-    str | None, typer.Option(help="Publish an image here instead, as in ghcr.io/me; needs docker.", show_default=False)
+    str | None,
+    image_option(help="Registry to publish an image in, instead of a Space, as in ghcr.io/me; needs docker."),
 ]
-CreatePr = Annotated[bool, typer.Option("--create-pr", help="Propose it to the Space's owner, as a pull request.")]
+CreatePr = Annotated[bool, space_option("--create-pr", help="Propose it to the Space's owner, as a pull request.")]
 Exclude = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", exists=True, dir_okay=False, help="Globs of files to leave out, one a line."),
+    files_option(metavar="FILE", exists=True, dir_okay=False, help="File with globs of files to leave out, in lines."),
 ]
 Delete = Annotated[
     list[str] | None,
-    typer.Option(metavar="GLOB", help="Files of the Space to delete; may be given again.", show_default=False),
+    files_option(metavar="GLOB", help="Files of the Space to delete; may be given again.", show_default=False),
 ]
-Hardware = Annotated[str | None, typer.Option("--hardware", "-H", help="What the Space runs on, as in cpu-upgrade.")]
+Hardware = Annotated[str | None, space_option("--hardware", "-H", help="Hardware that it runs on, as in cpu-upgrade.")]
 Count = Annotated[int, typer.Option("--count", "-n", min=1, help="Spaces to push to, named NAME-1, NAME-2, ...")]
 EnvVar = Annotated[list[str] | None, variable_option("--env-var", "-e")]
 Secret = Annotated[list[str] | None, secret_option("--secret")]
 SkipValidation = Annotated[
     bool, typer.Option("--skip-validation", help="Look for tokens and keys only; start no image.")
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and do nothing.")]
 
 
 @dataclass(frozen=True)
 class _Settings:
-    """What belongs to a Space, beside its files."""
+    """Settings of a Space, beside its files."""
 
     private: bool
     create_pr: bool
@@ -125,7 +129,7 @@ def push(
         if registry is not None:
             _push_image(staged, image_name(registry, manifest.name), dry_run, with_start=not skip_validation)
             return
-        _add_own_wheel(staged)
+        _add_wheel(staged)
         variables = {**manifest.variables, **variables}
         space = _Settings(private, create_pr, hardware, variables, secrets, tuple(delete or ()))
         message = f"Push {manifest.name} {manifest.version}"
@@ -133,11 +137,11 @@ def push(
 
 
 app = command_app("push", push)
-"""The command as an application of its own, for programs."""
+"""The command as an application, for programs."""
 
 
 def _check_together(option: str, given: object, others: Mapping[str, object]) -> None:
-    """Refuse options that say opposite things."""
+    """Refuse options that contradict each other."""
     conflicting = [name for name, value in others.items() if value]
     if given and conflicting:
         raise ConfigurationError(f"{option} does not go with {', '.join(conflicting)}; leave one of them out.")
@@ -151,7 +155,9 @@ def _folder(directory: Path) -> Path:
 
 def _manifest(directory: Path) -> Manifest:
     if not (directory / MANIFEST_FILE).is_file():
-        raise EnvironmentNotFoundError(f"{directory} holds no {MANIFEST_FILE}; `openenv init NAME` makes one.")
+        raise EnvironmentNotFoundError(
+            f"{directory} holds no {MANIFEST_FILE}; `openenv init NAME` makes such a folder."
+        )
     return load_manifest(directory)
 
 
@@ -174,7 +180,7 @@ def _check_structure(folder: Path) -> None:
 
 
 def _check(staged: Path, *, only_secrets: bool) -> None:
-    """Refuse what can't work once it is published, and what would tell everybody a secret."""
+    """Refuse what can't work once it is published, and files that would publish a secret."""
     failed = [result for result in _results(read_source(staged), only_secrets) if result.status == "fail"]
     for result in failed:
         typer.echo(f"{result.check_id}:", err=True)
@@ -184,15 +190,15 @@ def _check(staged: Path, *, only_secrets: bool) -> None:
         return
     if any(result.check_id == "secrets" for result in failed):
         raise ConfigurationError("Nothing was pushed. What is no secret after all can be left out with --exclude.")
-    raise ConfigurationError("Nothing was pushed; mend that first. With --skip-validation it is pushed as it is.")
+    raise ConfigurationError("Nothing was pushed; correct that first. With --skip-validation it is pushed as it is.")
 
 
 def _results(source: Source, only_secrets: bool) -> Iterator[CheckResult]:
     return (run_check(check, source) for check in CHECKS if check.id == "secrets" or not only_secrets)
 
 
-def _add_own_wheel(staged: Path) -> None:
-    """Send the OpenEnv that runs here along, unless it is from an index, where the Space gets it too."""
+def _add_wheel(staged: Path) -> None:
+    """Send the OpenEnv that runs here along, unless an index has it, from which the Space installs it."""
     if not is_from_index() and Dockerfile(staged / ROOT_DOCKERFILE).mentions(WHEELS):
         pack_openenv(staged / WHEELS)
 
@@ -228,7 +234,7 @@ def _push_spaces(
     if "/" not in wanted:
         wanted = f"{YOU if dry_run else hub.user()}/{wanted}"
     names = [wanted] if count == 1 else [f"{wanted}-{number}" for number in range(1, count + 1)]
-    _say_who_may_come(names, space)
+    _print_access(names, space)
     for name in names:
         what = Push(staged, name, message, **vars(space))
         if dry_run:
@@ -238,21 +244,21 @@ def _push_spaces(
             typer.echo("\n".join(f"  {line}" for line in (*who, *calls_of(what))))
             continue
         pushed = push_to(what, hub)
-        _say_what_came(name, pushed.page, pushed.pull_request, pushed.changed, pushed.opened)
+        _print_result(name, pushed.page, pushed.pull_request, pushed.changed, pushed.opened)
 
 
-def _say_who_may_come(names: Sequence[str], space: _Settings) -> None:
-    """Say, before anything is sent, what a push opens to others; a pull request opens nothing."""
+def _print_access(names: Sequence[str], space: _Settings) -> None:
+    """Warn, before anything is sent, of what a push opens to others; a pull request opens nothing."""
     from openenv.hub.pushing import OPEN  # with the Hub's library, as below
 
     if space.create_pr:
         return
     if not space.private:
-        typer.echo(f"{', '.join(names)}: open to everybody, unless private already. --private keeps it to you.")
+        typer.echo(f"{', '.join(names)}: open to all, unless private already. --private keeps it to you.")
     if OPEN[0] not in space.variables and TOKEN_VARIABLE not in space.secrets:
         typer.echo(
-            f"Who sees it may play there: its server needs no token ({'='.join(OPEN)}), unless the Space says "
-            f"otherwise already. To ask for one: --secret {TOKEN_VARIABLE} -e {OPEN[0]}=token."
+            f"Who sees it may play there: its server needs no token ({'='.join(OPEN)}), unless the Space has "
+            f"another setting. To require a token: --secret {TOKEN_VARIABLE} -e {OPEN[0]}=token."
         )
 
 
@@ -263,7 +269,7 @@ def _show_files(what: str, sizes: Mapping[PurePosixPath, int]) -> None:
     typer.echo(f"  {sum(sizes.values()):>10,}  bytes in all")
 
 
-def _say_what_came(name: str, page: str, pull_request: str | None, changed: bool, opened: bool) -> None:
+def _print_result(name: str, page: str, pull_request: str | None, changed: bool, opened: bool) -> None:
     if pull_request is not None:
         typer.echo(f"Proposed to {name}: {pull_request}")
         return

@@ -19,7 +19,7 @@ from openenv.auto.target import Target
 from openenv.cli.fleet import FleetOptions, serve_fleet
 from openenv.cli.groups import command_app
 from openenv.cli.loading import exempt_from_collection
-from openenv.cli.options import LOG_FORMAT, LOG_LEVEL, LogLevelName, TrustRemoteCode, environment_argument
+from openenv.cli.options import LOG_FORMAT, LOG_LEVEL, ListenHost, LogLevelName, TrustRemoteCode, environment_argument
 from openenv.cli.setting_options import options_of, server_options, with_settings
 from openenv.cli.stop_on_eof import watch_stdin
 from openenv.cli.targets import find_mcp_server, refusing_targets
@@ -33,9 +33,9 @@ from openenv.core.env_server.tls import TLS
 
 HERE = "."
 SERVED = "OPENENV_SERVED"
-"""With ``--reload``: the environment to serve, for the processes that are started anew."""
+"""Environment that ``--reload`` serves, for the processes that are started anew."""
 SERVED_APP = "OPENENV_SERVED_APP"
-"""With ``--reload`` and ``--app``: its application."""
+"""Application of ``--reload`` with ``--app``."""
 
 processes_option, access_option, logs_option, mcp_option, programs_option = (
     partial(typer.Option, show_default=False, rich_help_panel=heading)
@@ -50,9 +50,9 @@ def serve(
         str, environment_argument("Name, folder or file of an environment, PREFIX:ID, or a Space.")
     ] = HERE,
     port: Annotated[
-        int, typer.Option("--port", "-p", envvar="PORT", min=0, max=65535, help="0 takes a free one.")
+        int, typer.Option("--port", "-p", envvar="PORT", min=0, max=65535, help="Port to listen on; 0 for a free one.")
     ] = 8000,
-    host: Annotated[str, typer.Option(help="Address to listen on; the default is this machine only.")] = "127.0.0.1",
+    host: ListenHost = "127.0.0.1",
     reload: Annotated[bool, typer.Option("--reload", help="Restart when a file of the environment changes.")] = False,
     app: Annotated[
         str | None,
@@ -61,16 +61,16 @@ def serve(
         ),
     ] = None,
     venv: Annotated[
-        bool, typer.Option("--venv", help="Run in a Python environment of its own, with what the folder asks for.")
+        bool, typer.Option("--venv", help="Run in a separate Python environment, with the folder's requirements.")
     ] = False,
     trust_remote_code: TrustRemoteCode = False,
     workers: Annotated[
         int, processes_option(min=1, help="Processes that serve the port together.", show_default=True)
     ] = 1,
     ssl_certfile: Annotated[str | None, access_option(help="Certificate to serve https and wss with.")] = None,
-    ssl_keyfile: Annotated[str | None, access_option(help="Its private key.")] = None,
+    ssl_keyfile: Annotated[str | None, access_option(help="Private key of the certificate.")] = None,
     ssl_keyfile_password: Annotated[
-        str | None, access_option(envvar="OPENENV_SSL_KEYFILE_PASSWORD", help="What the key is encrypted with.")
+        str | None, access_option(envvar="OPENENV_SSL_KEYFILE_PASSWORD", help="Password of the private key.")
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not print where the server is.")] = False,
     log_level: Annotated[
@@ -78,20 +78,21 @@ def serve(
     ] = "warning",
     log_format: Annotated[
         Literal["text", "json"] | None,
-        logs_option(envvar=LOG_FORMAT, help="How to write the log; json for one object a line.  [default: text]"),
+        logs_option(envvar=LOG_FORMAT, help="Format of the log; json for one object a line.  [default: text]"),
     ] = None,
     mcp_server: Annotated[
-        str | None, mcp_option(metavar="COMMAND", help="Serve the tools of the MCP server that this starts.")
+        str | None, mcp_option(metavar="COMMAND", help="Serve the tools of the MCP server that COMMAND starts.")
     ] = None,
     mcp_env: Annotated[
         list[str] | None, mcp_option(metavar="NAME", help="Variable that the MCP server gets; may be given again.")
     ] = None,
     tasks: Annotated[
         Path | None,
-        mcp_option(metavar="FILE", dir_okay=False, help="With --mcp-server: its tasks, as JSON or JSON lines."),
+        mcp_option(metavar="FILE", dir_okay=False, help="With --mcp-server: tasks, as JSON or JSON lines."),
     ] = None,
     reward: Annotated[
-        str | None, mcp_option(metavar="FILE.py:FUNCTION", help="With --mcp-server: what computes the rewards.")
+        str | None,
+        mcp_option(metavar="FILE.py:FUNCTION", help="With --mcp-server: function that computes the rewards."),
     ] = None,
     fd: Annotated[
         int | None, programs_option(min=0, help="Number of an inherited listening socket, for --host and --port.")
@@ -106,7 +107,7 @@ def serve(
     with refusing_targets():
         target = located(Target.of(environment).required(SERVED_KINDS, "`openenv serve`"), trusted=trust_remote_code)
     if venv:
-        _go_on_in_venv(Path(target.text), environment)
+        _continue_in_venv(Path(target.text), environment)
     signal.signal(signal.SIGINT, _interrupted)
     if stop_on_eof:
         watch_stdin()
@@ -135,7 +136,7 @@ def serve(
 
 
 app = command_app("serve", serve)
-"""The command as an application of its own, for programs."""
+"""The command as an application, for programs."""
 
 
 def _serve_here(
@@ -148,8 +149,8 @@ def _serve_here(
 ) -> None:
     with listener:
         bound, bound_port = listener.getsockname()[:2]
-        made = make_token_for(bound)
-        announcement = Announcement(package.name, bound, bound_port, run_options["tls"] is not None, made, quiet)
+        made_token = make_token_for(bound)
+        announcement = Announcement(package.name, bound, bound_port, run_options["tls"] is not None, made_token, quiet)
         if workers > 1:
             run_workers(package.app, workers, listener, on_ready=announcement.show, **run_options)
             return
@@ -162,7 +163,7 @@ def _serve_here(
 
 def _check_fleet(fleet: FleetOptions, *, alone: bool) -> None:
     if fleet.kind is None and fleet != FleetOptions():
-        raise typer.BadParameter("--replicas, and what else is said of them, needs --fleet ray.")
+        raise typer.BadParameter("--replicas, and other options of replicas, need --fleet ray.")
     if fleet.kind is not None and not alone:
         raise typer.BadParameter("A fleet's servers are processes already; leave out --workers, --reload and --fd.")
 
@@ -174,8 +175,8 @@ def _check_reload(fd: int | None, workers: int) -> None:
         raise typer.BadParameter("--reload restarts one process; leave out --workers, or --reload.")
 
 
-def _go_on_in_venv(folder: Path, given: str) -> NoReturn:
-    """Become the same command in the folder's own Python environment, which is built first where there is none."""
+def _continue_in_venv(folder: Path, given: str) -> NoReturn:
+    """Become the same command in the folder's Python environment, which is built first where there is none."""
     from openenv.core.providers.venv.environment import hold_environment  # the server itself builds none
 
     venv = hold_environment(folder)
@@ -197,7 +198,7 @@ def _find(
 ) -> EnvironmentPackage | AdaptedEnvironment:
     if mcp_server is None:
         if tasks or reward or mcp_env:
-            raise typer.BadParameter("--tasks, --reward and --mcp-env say more of --mcp-server, which is missing.")
+            raise typer.BadParameter("--tasks, --reward and --mcp-env belong to --mcp-server, which is missing.")
         with refusing_targets():
             found = find_target(target, app)
             if isinstance(found, EnvironmentPackage):
@@ -209,25 +210,27 @@ def _find(
 
 
 def _set_variables(settings: dict[str, Any]) -> None:
-    """Pass settings on to the process that makes the environment's application, this one or another, as variables."""
+    """Set settings as variables for the process that makes the environment's application, this or another."""
     if journal := settings.get("journal"):
-        settings["journal"] = _place_of(journal)
+        settings["journal"] = _absolute(journal)
     if traces := settings.get("traces"):
-        settings["traces"] = _place_of(traces)
+        settings["traces"] = _absolute(traces)
     isolation = settings.get("isolation") or os.environ.get(SETTINGS["isolation"].variable, "none")
     if isolation == "none" and "sessions_per_process" in settings:
-        raise typer.BadParameter("--sessions-per-process says how to share a process; it needs --isolation process.")
+        raise typer.BadParameter(
+            "--sessions-per-process needs --isolation process, whose processes the sessions share."
+        )
     os.environ.update(environment_variables(settings))
     ServerConfig.read()
 
 
-def _place_of(location: str) -> str:
-    """Name a file so that it is found from any folder; an address stays."""
+def _absolute(location: str) -> str:
+    """Return a file's path from the root, so that any folder finds it; an address stays."""
     return location if is_address(location) else str(Path(location).absolute())
 
 
 def _listener(host: str, port: int, fd: int | None) -> socket.socket:
-    """Open the socket here rather than in uvicorn: a taken port is then told before anything is announced."""
+    """Open the socket here rather than in uvicorn, so that a used port is an error before anything is announced."""
     return listen(host, port) if fd is None else socket.socket(fileno=fd)
 
 

@@ -1,4 +1,4 @@
-"""``openenv skills``: a page that tells coding agents how the command is used, written where they look for it."""
+"""``openenv skills``: a page about this command for coding agents, written into their folders."""
 
 import os
 import shutil
@@ -23,19 +23,19 @@ AGENT_FOLDERS = {
     "cursor": Path(".cursor/skills"),
     "opencode": Path(".opencode/skills"),
 }
-"""Where each agent looks for skills, below a project's folder."""
+"""Folder of each agent's skills, below a project's folder."""
 
 _OF_USER = {"opencode": Path(".config/opencode/skills")}
-"""Where an agent looks for a user's own skills, where that is another folder below the home."""
+"""Folder of a user's skills for an agent, where that is another folder below the home."""
 
-app = command_group("Tell coding agents how this command is used.")
+app = command_group("Write a page about this command for coding agents.")
 
 Claude = Annotated[bool, typer.Option("--claude", help="Link it for Claude.")]
 Codex = Annotated[bool, typer.Option("--codex", help="Link it for Codex.")]
 Cursor = Annotated[bool, typer.Option("--cursor", help="Link it for Cursor.")]
 OpenCode = Annotated[bool, typer.Option("--opencode", help="Link it for OpenCode.")]
 Global = Annotated[bool, typer.Option("--global", "-g", help="For all your projects, below your home folder.")]
-Destination = Annotated[Path | None, typer.Option("--dest", help="A folder of skills, and no other.")]
+Destination = Annotated[Path | None, typer.Option("--dest", help="Folder of skills, and no other.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace the skill where it is there already.")]
 
 
@@ -63,7 +63,7 @@ def skills_add(
     agents = [agent for agent, is_named in named.items() if is_named]
     if destination is not None:
         if agents or everywhere:
-            raise ConfigurationError("--dest is the one folder that the skill is written to; leave out the agents.")
+            raise ConfigurationError("--dest is the only folder that the skill is written to; leave out the agents.")
         typer.echo(f"Wrote {_write(destination.expanduser(), force)}")
         return
     top = Path.home() if everywhere else Path.cwd()

@@ -1,4 +1,4 @@
-"""``openenv top``: what a running server is doing, live in the terminal."""
+"""``openenv top``: sessions and figures of a running server, live in the terminal."""
 
 import os
 import select
@@ -15,45 +15,47 @@ from rich.console import Console
 from rich.live import Live
 
 from openenv.cli.groups import RefusedTargetError
-from openenv.cli.server_readings import Counts, Reading, ServerReadings
+from openenv.cli.server_readings import Counts, ServerFigures, ServerReadings
 from openenv.cli.views.server import UNLISTED_LINES, Picture
 from openenv.core.exceptions import ConnectionFailedError, EnvironmentNotFoundError
 
 Url = Annotated[str, typer.Argument(metavar="URL", help="Address of a running server.")]
-Interval = Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")]
-Once = Annotated[bool, typer.Option("--once", help="Print once and end, as also where the output is no terminal.")]
+Interval = Annotated[float, typer.Option(min=0.1, help="Seconds between two readings.")]
+Once = Annotated[
+    bool, typer.Option("--once", help="Print once and end, as is also done where the output is no terminal.")
+]
 
-_MOST_SESSIONS = 1000
+_MAX_SESSIONS = 1000
 _LINES_OFF_A_TERMINAL = 50
 _INTERRUPTED = 130
 
 
 def top(url: Url = "http://localhost:8000", interval: Interval = 1.0, once: Once = False) -> None:
-    """Show what a running server is doing, live. One that asks for a token gets it from OPENENV_TOKEN."""
+    """Show what a running server is doing, live. If it requires a token, that is read from OPENENV_TOKEN."""
     console = Console(highlight=False)
     try:
         readings = ServerReadings(url)
-        first = readings.read(_MOST_SESSIONS) if once or not console.is_terminal else None
+        first = readings.read(_MAX_SESSIONS) if once or not console.is_terminal else None
     except (EnvironmentNotFoundError, ConnectionFailedError) as error:
         raise RefusedTargetError(str(error)) from error
     if first is not None:
-        console.print(Picture(url=readings.url, reading=first, lines=_LINES_OFF_A_TERMINAL))
+        console.print(Picture(url=readings.url, figures=first, lines=_LINES_OFF_A_TERMINAL))
         return
     try:
         with _keys() as keys, Live(console=console, screen=True, auto_refresh=False) as live:
-            _Watching(readings, interval, live, keys).watch()
+            _Display(readings, interval, live, keys).watch()
     except KeyboardInterrupt:
         raise typer.Exit(_INTERRUPTED) from None
 
 
 class _Keys:
-    """What is typed. Where standard input is no terminal, nothing is."""
+    """Keys as they are typed; none where standard input is no terminal."""
 
     def __init__(self, descriptor: int | None) -> None:
         self._descriptor = descriptor
 
     def quit_within(self, seconds: float) -> bool:
-        """Wait so long, or until somebody quits."""
+        """Wait for a time or until the key to quit is pressed, and return whether it was."""
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
             if self._descriptor is None:
@@ -80,15 +82,15 @@ def _keys() -> Iterator[_Keys]:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
 
 
-class _Watching:
-    """Looks at a server until somebody quits; where it has gone, until it is back."""
+class _Display:
+    """Display of a server until the key to quit is pressed; a server that is gone is tried until it is back."""
 
     def __init__(self, readings: ServerReadings, interval_s: float, live: Live, keys: _Keys) -> None:
         self._readings = readings
         self._interval_s = interval_s
         self._live = live
         self._keys = keys
-        self._latest: Reading | None = None
+        self._latest: ServerFigures | None = None
         # What each worker had counted when it answered last; one that is held up does not always answer.
         self._counts: dict[str, Counts] = {}
 
@@ -102,7 +104,7 @@ class _Watching:
         lines = self._live.console.size.height - UNLISTED_LINES
         earlier, trouble = self._counts, None
         try:
-            self._latest = self._readings.read(_MOST_SESSIONS)
+            self._latest = self._readings.read(_MAX_SESSIONS)
             self._counts = {**earlier, **self._latest.counts}
         except ConnectionFailedError as error:
             trouble = str(error)

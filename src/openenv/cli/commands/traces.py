@@ -17,40 +17,15 @@ from openenv.adapters.targets import find_target
 from openenv.cli.commands.traces_export import export, import_, rescore
 from openenv.cli.groups import command_group
 from openenv.cli.options import field_paths
+from openenv.cli.setting_options import with_settings
 from openenv.cli.targets import refusing_targets
-from openenv.cli.trace_filters import (
-    Component,
-    Ending,
-    EpisodeId,
-    Evaluations,
-    File,
-    Index,
-    InOrder,
-    Limit,
-    MaxReward,
-    MinReward,
-    OfEnvironment,
-    OfFlag,
-    OfLabel,
-    OfModel,
-    OfRun,
-    OfToken,
-    OfTransport,
-    OfVersion,
-    Seed,
-    Session,
-    Since,
-    Split,
-    Text,
-    Until,
-    time_of,
-)
+from openenv.cli.trace_filters import File, InOrder, Limit, filter_of, filters, time_of
 from openenv.cli.views.drawing import can_draw, drawn
 from openenv.core.env_server.settings import SETTINGS
 from openenv.core.env_server.traces.omission import names_request
 from openenv.traces.by_task import TaskEpisodes, tasks
 from openenv.traces.comparing import Difference, differences
-from openenv.traces.episodes import UNREADABLE, Conversation, Entry, Episode, Filter, Flag, Score
+from openenv.traces.episodes import UNREADABLE, Conversation, Entry, Episode, Flag, Score
 from openenv.traces.pictures import pictures_in
 from openenv.traces.reading import TraceFile
 from openenv.traces.replaying import replay as replay_entries
@@ -61,9 +36,9 @@ Id = Annotated[str, typer.Argument(metavar="ID", help="Id of an episode, as list
 OtherId = Annotated[str, typer.Argument(metavar="OTHER", help="Id of another episode.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")]
 Environment = Annotated[str | None, typer.Option("--env", help="Environment to play on.  [default: the recorded one]")]
-OlderThan = Annotated[str | None, typer.Option(help="Remove what began before: a date, or 7d.")]
+OlderThan = Annotated[str | None, typer.Option(help="Remove episodes that began before a date, or before 7d.")]
 Pictures = Annotated[
-    Path | None, typer.Option(metavar="FOLDER", help="Write the pictures of observations there, and name the files.")
+    Path | None, typer.Option(metavar="FOLDER", help="Folder to write the pictures of observations to.")
 ]
 LeaveOut = Annotated[
     list[str] | None,
@@ -74,11 +49,13 @@ LeaveOut = Annotated[
         callback=field_paths,
     ),
 ]
-WithSignal = Annotated[bool, typer.Option("--with-signal", help="Only tasks with different rewards.")]
-MaxSizeMb = Annotated[float | None, typer.Option(min=0, help="Remove the oldest until the contents are no larger.")]
+WithSignal = Annotated[bool, typer.Option("--with-signal", help="Only tasks whose rewards differ.")]
+MaxSizeMb = Annotated[
+    float | None, typer.Option(min=0, help="Remove the oldest until the rest has at most so many MiB.")
+]
 
-GivenLabel = Annotated[str | None, typer.Argument(metavar="[LABEL]", help="good, bad or another word.")]
-Note = Annotated[str | None, typer.Option(help="What there is to say of it.")]
+GivenLabel = Annotated[str | None, typer.Argument(metavar="LABEL", help="Label: good, bad or another word.")]
+Note = Annotated[str | None, typer.Option(help="Text of the note.")]
 
 _LONGEST_SHOWN = 300
 # Episodes whose flags are read together.
@@ -86,65 +63,21 @@ _PAGE = 100
 
 
 @app.command("list")
+@with_settings(filters())
 def list_episodes(
-    file: File,
-    env: OfEnvironment = None,
-    split: Split = None,
-    index: Index = None,
-    seed: Seed = None,
-    episode_id: EpisodeId = None,
-    session: Session = None,
-    transport: OfTransport = None,
-    version: OfVersion = None,
-    run: OfRun = None,
-    model: OfModel = None,
-    token_name: OfToken = None,
-    label: OfLabel = None,
-    component: Component = None,
-    min_reward: MinReward = None,
-    max_reward: MaxReward = None,
-    since: Since = None,
-    until: Until = None,
-    ending: Ending = None,
-    flag: OfFlag = None,
-    text: Text = None,
-    evaluations: Evaluations = None,
-    order: InOrder = "newest",
-    limit: Limit = 50,
-    as_json: AsJson = False,
+    settings: dict[str, Any], file: File, order: InOrder = "newest", limit: Limit = 50, as_json: AsJson = False
 ) -> None:
     """List episodes, by default newest first."""
-    where = Filter(
-        environment=env,
-        split=split,
-        index=index,
-        seed=seed,
-        episode_id=episode_id,
-        session=session,
-        transport=transport,
-        version=version,
-        run=run,
-        model=model,
-        token_name=token_name,
-        label=label,
-        component=component,
-        min_reward=min_reward,
-        max_reward=max_reward,
-        since=time_of(since, "--since"),
-        until=time_of(until, "--until"),
-        ending=ending,
-        flag=flag,
-        text=text,
-        evaluation=evaluations,
-    )
     with TraceFile(file) as traces:
-        found = traces.episodes(where, limit or None, order=order)
+        found = traces.episodes(filter_of(settings), limit or None, order=order)
         while page := list(islice(found, _PAGE)):
             flags = traces.flags([episode.id for episode in page])
             for episode in page:
-                own = flags.get(episode.id, [])
+                episode_flags = flags.get(episode.id, [])
                 typer.echo(
-                    json.dumps({**_fields(episode), "flags": own}) if as_json else _printable(_line(episode, own))
+                    json.dumps({**_fields(episode), "flags": episode_flags})
+                    if as_json
+                    else _printable(_line(episode, episode_flags))
                 )
 
 
@@ -205,18 +138,11 @@ def replay(file: File, episode: Id, env: Environment = None, leave_out: LeaveOut
 
 
 @app.command("tasks")
-def list_tasks(
-    file: File,
-    env: OfEnvironment = None,
-    split: Split = None,
-    since: Since = None,
-    with_signal: WithSignal = False,
-    as_json: AsJson = False,
-) -> None:
+@with_settings(filters("environment", "split", "since"))
+def list_tasks(settings: dict[str, Any], file: File, with_signal: WithSignal = False, as_json: AsJson = False) -> None:
     """List the tasks of episodes with their rewards. With --json as openenv train --tasks takes them."""
-    where = Filter(environment=env, split=split, since=time_of(since, "--since"))
     with TraceFile(file) as traces:
-        for task in tasks(traces, where, with_signal=with_signal):
+        for task in tasks(traces, filter_of(settings), with_signal=with_signal):
             typer.echo(json.dumps(task.task) if as_json else _printable(_task_line(task)))
 
 
@@ -224,7 +150,7 @@ def list_tasks(
 def prune(file: File, older_than: OlderThan = None, max_size_mb: MaxSizeMb = None) -> None:
     """Remove the oldest episodes, but for those that run now."""
     if older_than is None and max_size_mb is None:
-        raise typer.BadParameter("Expected --older-than or --max-size-mb, which say what to remove.")
+        raise typer.BadParameter("Expected --older-than or --max-size-mb, by which episodes are removed.")
     with TraceFile(file) as traces:
         max_bytes = None if max_size_mb is None else max_size_mb * 1024 * 1024
         removed = traces.prune(before=time_of(older_than, "--older-than"), max_bytes=max_bytes)
@@ -237,7 +163,7 @@ app.command()(rescore)
 
 
 def _keep_pictures(entry: Entry, folder: Path | None) -> Iterator[str]:
-    """Write the pictures of an observation, each under its hash, and say which files they are."""
+    """Write the pictures of an observation, each under its hash, and iterate over the names of their files."""
     if folder is None:
         return
     for picture in pictures_in(entry.observation):
@@ -257,8 +183,8 @@ def _draw_pictures(entry: Entry, console: Console) -> None:
 
 def _report(compared: list[Difference], first: str, second: str) -> None:
     for step in compared:
-        said = "same" if step.same else f"DIFFERS: {', '.join(step.parts)}"
-        typer.echo(f"{step.number:>4} {step.kind:<5} {said}{_left_out(step.left_out)}")
+        result = "same" if step.same else f"DIFFERS: {', '.join(step.parts)}"
+        typer.echo(f"{step.number:>4} {step.kind:<5} {result}{_left_out(step.left_out)}")
         if not step.same:
             typer.echo(f"       {first}: {_answer_of(step.first)}\n       {second}: {_answer_of(step.second)}")
     different = sum(not step.same for step in compared)
@@ -286,8 +212,8 @@ def _fields(of: Episode | Entry | Score | Conversation) -> dict[str, Any]:
 def _line(episode: Episode, flags: Sequence[Flag]) -> str:
     if episode.ending == UNREADABLE:
         return f"{episode.id:<12} {UNREADABLE}: {episode.error}"
-    shown = episode.reward if episode.component is None else episode.component
-    reward = "" if shown is None else f"{shown:+.3f}"
+    score = episode.reward if episode.component is None else episode.component
+    reward = "" if score is None else f"{score:+.3f}"
     task = _task_of(episode)
     notes = ["evaluation"] if episode.is_evaluation else []
     notes += [] if episode.token_name is None else [f"token {episode.token_name}"]

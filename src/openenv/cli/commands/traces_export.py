@@ -6,24 +6,9 @@ from typing import Annotated, Any
 import typer
 
 from openenv.adapters.mcp_server.rewards import load_reward
-from openenv.cli.trace_filters import (
-    Ending,
-    Evaluations,
-    File,
-    Limit,
-    MaxReward,
-    MinReward,
-    OfEnvironment,
-    OfLabel,
-    OfModel,
-    Since,
-    Split,
-    Text,
-    Until,
-    time_of,
-)
+from openenv.cli.setting_options import with_settings
+from openenv.cli.trace_filters import File, Limit, filter_of, filters
 from openenv.core.exceptions import ConfigurationError
-from openenv.traces.episodes import Filter
 from openenv.traces.exporting import ExportFormat
 from openenv.traces.exporting import export as export_episodes
 from openenv.traces.importing import import_episodes
@@ -32,51 +17,28 @@ from openenv.traces.reading import open as open_traces
 from openenv.traces.rescoring import rescore as rescore_episodes
 
 Output = Annotated[Path, typer.Argument(metavar="OUTPUT", help="New file; for atif a new folder.")]
-To = Annotated[ExportFormat, typer.Option(help="Format.")]
+To = Annotated[ExportFormat, typer.Option(help="Format of the output.")]
 Source = Annotated[
     Path,
     typer.Argument(
-        metavar="SOURCE", help="ATIF (.json, or a folder of them), an .eval of Inspect's, or a .jsonl of export."
+        metavar="SOURCE", help="ATIF (.json, or a folder of them), a log of Inspect (.eval), or a .jsonl of export."
     ),
 ]
 RubricName = Annotated[
-    str, typer.Argument(metavar="RUBRIC", help="module:name or file.py:name of a rubric, its class, or a function.")
+    str, typer.Argument(metavar="RUBRIC", help="Rubric, its class, or a function, as module:name or file.py:name.")
 ]
 ScoreName = Annotated[str | None, typer.Option("--name", help="Name of the scores.  [default: the rubric's]")]
 
 
-def export(
-    file: File,
-    output: Output,
-    to: To,
-    env: OfEnvironment = None,
-    split: Split = None,
-    model: OfModel = None,
-    label: OfLabel = None,
-    min_reward: MinReward = None,
-    max_reward: MaxReward = None,
-    since: Since = None,
-    until: Until = None,
-    ending: Ending = None,
-    text: Text = None,
-    evaluations: Evaluations = None,
-    limit: Limit = 0,
-) -> None:
-    """Write episodes into a new file of another format."""
-    where = Filter(
-        environment=env,
-        split=split,
-        model=model,
-        label=label,
-        min_reward=min_reward,
-        max_reward=max_reward,
-        since=time_of(since, "--since"),
-        until=time_of(until, "--until"),
-        ending=ending,
-        text=text,
-        evaluation=evaluations,
+@with_settings(
+    filters(
+        *("environment", "split", "model", "evaluation", "since", "until", "ending", "min_reward", "max_reward"),
+        *("label", "text"),
     )
-    count = export_episodes(file, output, to, where, limit=limit or None)
+)
+def export(settings: dict[str, Any], file: File, output: Output, to: To, limit: Limit = 0) -> None:
+    """Write episodes into a new file of another format."""
+    count = export_episodes(file, output, to, filter_of(settings), limit=limit or None)
     typer.echo(f"Exported {count} {'pairs' if to == 'preferences' else 'episodes'} to {output}.")
 
 
@@ -91,32 +53,16 @@ def import_(file: File, source: Source) -> None:
     typer.echo(f"Imported {len(added)} episodes into {traces.name}{which}")
 
 
-def rescore(
-    file: File,
-    rubric: RubricName,
-    name: ScoreName = None,
-    env: OfEnvironment = None,
-    split: Split = None,
-    min_reward: MinReward = None,
-    max_reward: MaxReward = None,
-    since: Since = None,
-    limit: Limit = 0,
-) -> None:
+@with_settings(filters("environment", "split", "since", "min_reward", "max_reward"))
+def rescore(settings: dict[str, Any], file: File, rubric: RubricName, name: ScoreName = None, limit: Limit = 0) -> None:
     """Score episodes by another rubric, without playing them.
 
     The environment's rewards stay.
     """
-    where = Filter(
-        environment=env,
-        split=split,
-        min_reward=min_reward,
-        max_reward=max_reward,
-        since=time_of(since, "--since"),
-    )
     found: Any = load_reward(rubric)
-    made = found() if isinstance(found, type) else found
+    instance = found() if isinstance(found, type) else found
     with TraceFile(file) as traces:
-        scores = rescore_episodes(traces, made, name, where, limit or None)
+        scores = rescore_episodes(traces, instance, name, filter_of(settings), limit or None)
         for episode, score in scores:
             reward = traces.episode(episode).reward
             before = "none" if reward is None else f"{reward:+.3f}"

@@ -37,9 +37,9 @@ page_option = partial(typer.Option, rich_help_panel="Page")
 def train(
     settings: dict[str, Any],
     environment: Annotated[str | None, environment_argument(PLAYED_TEXT)] = None,
-    config: Annotated[Path | None, typer.Option(help="A YAML file of settings; options win over it.")] = None,
+    config: Annotated[Path | None, typer.Option(help="YAML file of settings; options win over it.")] = None,
     resume: Annotated[
-        Path | None, typer.Option(metavar="RUN", help="Go on with this folder's run; --steps makes it longer.")
+        Path | None, typer.Option(metavar="RUN", help="Folder of a run to continue; --steps makes it longer.")
     ] = None,
     view: Annotated[
         bool, page_option("--view", help="Serve the page of the run while it trains; see openenv view.")
@@ -47,7 +47,9 @@ def train(
     view_host: Annotated[
         str | None, page_option(help="Address that the page listens on.  [default: 127.0.0.1, this machine only]")
     ] = None,
-    view_port: Annotated[int | None, page_option(min=0, max=65535, help="Its port.  [default: a free one]")] = None,
+    view_port: Annotated[
+        int | None, page_option(min=0, max=65535, help="Port that the page listens on.  [default: a free one]")
+    ] = None,
 ) -> None:
     """Train a language model on an environment: on examples if you like, then with GRPO."""
     given = dict(settings)
@@ -76,7 +78,7 @@ def train(
 
 def _page(host: str | None, port: int | None, *, view: bool) -> PageAddress | None:
     if not view and (host is not None or port is not None):
-        raise typer.BadParameter("--view-host and --view-port say where --view serves the page; add --view.")
+        raise typer.BadParameter("--view-host and --view-port are the address of the page of --view; add --view.")
     return PageAddress(host or PageAddress.host, port or PageAddress.port) if view else None
 
 
@@ -109,8 +111,8 @@ def _show_result(result: "TrainResult", console: Console) -> None:
     console.print()
     console.print(table)
     if config.sampled_temperature:
-        said = "\ngreedy: always the most likely token; sampled: at temperature"
-        console.print(f"{said} {config.sampled_temperature:g}", highlight=False)
+        legend = "\ngreedy: always the most likely token; sampled: at temperature"
+        console.print(f"{legend} {config.sampled_temperature:g}", highlight=False)
     for warning in result.warnings:
         console.print(f"\nwarning     {warning}", style="yellow", highlight=False, soft_wrap=True, markup=False)
     lines = [
@@ -129,7 +131,7 @@ def _show_result(result: "TrainResult", console: Console) -> None:
 
 
 def _evaluated(result: "TrainResult", config: TrainConfig) -> str:
-    """Return what the players were compared on."""
+    """Return the tasks on which the players were compared, as text."""
     named = [part.evaluated_tasks for part in config.parts.values()]
     if any(named):
         counts = sorted({score.episodes for score in result.scores.values()})
@@ -140,7 +142,7 @@ def _evaluated(result: "TrainResult", config: TrainConfig) -> str:
 def _next_commands(config: TrainConfig, file: Path) -> list[str]:
     train = _again(config, file)
     if config.environments:
-        return [train, *(f"openenv play {quote(own.environment)}" for own in config.environments.values())]
+        return [train, *(f"openenv play {quote(each.environment)}" for each in config.environments.values())]
     environment = quote(config.environment)
     return [
         train,

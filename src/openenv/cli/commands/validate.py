@@ -57,11 +57,9 @@ Level = Annotated[
 SkipBuild = Annotated[bool, typer.Option("--skip-build", help="Has no effect: no image is built here.", hidden=True)]
 Policy = Annotated[
     Literal["v1", "v2"] | None,
-    typer.Option(
-        help="Has no effect: each check here says itself whether a finding is an error or a warning.", hidden=True
-    ),
+    typer.Option(help="Has no effect: each check decides whether its finding is an error or a warning.", hidden=True),
 ]
-Local = Annotated[bool, typer.Option("--local", help="Say that TARGET is no URL.", hidden=True)]
+Local = Annotated[bool, typer.Option("--local", help="Read TARGET as no URL.", hidden=True)]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show every finding, and what was expected and found.")]
 Run = Annotated[
     bool, typer.Option("--run/--no-run", help="Run the environment too: play episodes, twice, in two processes.")
@@ -116,7 +114,7 @@ def validate(
 
 
 def _read(given: str, limits: RunLimits | None, *, local: bool) -> Target:
-    """Read the target; a folder is one, whether there is an environment of its name or not."""
+    """Read the target; a folder is a folder, whether there is an environment of its name or not."""
     with refusing_targets():
         is_folder = bool(given) and Path(given).is_dir()
         target = Target.of(Path(given) if is_folder else given).required(PLAYED, "`openenv validate`")
@@ -152,12 +150,12 @@ def _report_of(target: Target, limits: RunLimits | None, timeout_s: float | None
 
 
 def _can_be_read(report: Report) -> bool:
-    """Whether manifest and code can be read; else a run would only say so again."""
+    """Return whether manifest and code can be read; else a run would only repeat the errors."""
     return all(result.status != "fail" for result in report.results if result.check_id in _NEEDED_TO_RUN)
 
 
 def _with_run(report: Report, limits: RunLimits) -> Report:
-    """Run what a report is of, and add what was found."""
+    """Run the environment of a report, and add the findings."""
     results = run_in_process(Path(report.target), limits)
     return replace(report, results=[*report.results, *results], levels=(*report.levels, RUNTIME))
 
@@ -169,11 +167,11 @@ def _print(report: Report, console: Console, *, verbose: bool) -> None:
     console.print(f"\n{escape(report.target)}: {VERDICTS[report.verdict]}")
 
 
-def _print_findings(result: CheckResult, console: Console, most: int) -> None:
-    for text in result.evidence[:most]:
+def _print_findings(result: CheckResult, console: Console, limit: int) -> None:
+    for text in result.evidence[:limit]:
         console.print(f"    {escape(text)}")
-    if len(result.evidence) > most:
-        console.print(f"    and {len(result.evidence) - most} more; --verbose lists all")
+    if len(result.evidence) > limit:
+        console.print(f"    and {len(result.evidence) - limit} more; --verbose lists all")
     for remedy in result.remediation:
         console.print(f"    [dim]→ {escape(remedy)}[/]")
 

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from openenv.auto.target import Target, TargetKind
+from openenv.cli.options import ListenHost
 from openenv.cli.stop_on_eof import watch_stdin
 from openenv.cli.targets import refusing_targets
 from openenv.cli.views.announcement import Announcement, make_token_for
@@ -26,23 +27,26 @@ PROGRAMS = "For programs that start this one"
 Paths = Annotated[
     list[str],
     typer.Argument(
-        metavar="PATH...",
+        metavar="PATH",
         help="Folder of a training run, of openenv eval or of openenv collect; file of traces, a folder with one, or "
         "postgresql://... Two to four are compared.",
     ),
 ]
-Port = Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="0 takes a free one.")]
-Host = Annotated[str, typer.Option(help="Address to listen on; the default is this machine only.")]
+Port = Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="Port to listen on; 0 for a free one.")]
 NoBrowser = Annotated[bool, typer.Option("--no-browser", help="Print the address, and open no browser.")]
 Output = Annotated[
     Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="Write one HTML file, to send, instead of opening a browser."),
+    typer.Option("--output", "-o", metavar="FILE", help="Write an HTML file, to send, instead of opening a browser."),
 ]
 EpisodeIds = Annotated[
     list[str] | None,
-    typer.Option("--episode", metavar="ID", help="Up to 4 episodes to show alone: 1-17, or 2:1-17 of the second PATH."),
+    typer.Option(
+        "--episode",
+        metavar="ID",
+        help="Episode to show alone, 4 at most: 1-17, or 2:1-17 of the second PATH; may be given again.",
+    ),
 ]
-MaxSizeMb = Annotated[float, typer.Option(min=0.1, help="Most megabytes that the HTML file shows.")]
+MaxSizeMb = Annotated[float, typer.Option(min=0.1, help="Largest size of the HTML file, in megabytes.")]
 StopOnEof = Annotated[
     bool, typer.Option("--stop-on-eof", help="Stop when standard input is closed.", rich_help_panel=PROGRAMS)
 ]
@@ -56,7 +60,7 @@ _SHOWN = {"run": "The run is", "results": "The results are", "traces": "The epis
 def view(
     paths: Paths,
     port: Port = 0,
-    host: Host = "127.0.0.1",
+    host: ListenHost = "127.0.0.1",
     no_browser: NoBrowser = False,
     output: Output = None,
     episode: EpisodeIds = None,
@@ -65,7 +69,7 @@ def view(
 ) -> None:
     """Look at a run, an evaluation or episodes on record in a browser, or compare up to four, until Ctrl-C.
 
-    They may be written meanwhile. With --output, one HTML file of them is written, which needs no server.
+    They may be written meanwhile. With --output, an HTML file of them is written, which needs no server.
     """
     if output is not None:
         _write(output, paths, episode or [], round(max_size_mb * _MEGABYTE))
@@ -80,7 +84,7 @@ def view(
             _check_path(path)
         sources = Source.all_at(paths)
         is_alone = len(sources) == 1
-        made = make_token_for(host)  # before the application reads it
+        made_token = make_token_for(host)  # before the application reads it
         app = source_app(sources[0]) if is_alone else comparison_app(sources)
     shown, what = (sources[0].view, _SHOWN[sources[0].view]) if is_alone else ("compare", "The comparison is")
     with listen(host, port) as listener:
@@ -88,14 +92,14 @@ def view(
         address = f"{url_of(reachable(bound), bound_port)}/web/{shown}"
         end = "" if stop_on_eof else " Ctrl-C ends it."
         Console(highlight=False).print(f"{what} at {address}.{end}", soft_wrap=True, markup=False)
-        Announcement("", bound, bound_port, made=made).show_access(auth_requirement_of(app))
+        Announcement("", bound, bound_port, made_token=made_token).show_access(auth_requirement_of(app))
         if not no_browser:
             webbrowser.open(address)
         run_app(app, listener=listener)
 
 
 def _write(output: Path, paths: list[str], episodes: list[str], max_bytes: int) -> None:
-    """Write one HTML file, which appears when it is complete."""
+    """Write an HTML file, which appears when it is complete."""
     with new_output(output) as draft:
         draft.write_bytes(save_page(Source.all_at(paths), episodes, max_bytes))
     typer.echo(f"Wrote {output}.")

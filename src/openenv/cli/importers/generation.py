@@ -20,7 +20,7 @@ _WHEEL_FOLDER = "project"
 
 @dataclass(frozen=True)
 class _Library:
-    """What depends on the library that a project is written for.
+    """Properties of the library that a project is written for.
 
     Attributes:
         title: Its name for people.
@@ -42,14 +42,7 @@ _LIBRARIES: dict[Kind, _Library] = {
 def write_environment(
     name: str, folder: Path, environment: ProjectEnvironment, requirements: ProjectRequirements
 ) -> None:
-    """Write the folder.
-
-    Args:
-        name: The name of the new environment, a Python identifier.
-        folder: The folder to fill; made if it is not there.
-        environment: The environment that is played.
-        requirements: What its project needs.
-    """
+    """Write the folder of an environment that plays one of a project."""
     values = {**scaffold.common_values(name), **_values(folder, environment, requirements)}
     scaffold.write_environment(("imported", f"imported_{environment.kind}"), folder, values)
 
@@ -87,7 +80,7 @@ def _project_path(folder: Path, requirements: ProjectRequirements) -> str:
 
 
 def _sources(folder: Path, requirements: ProjectRequirements) -> str:
-    """Return the part of ``pyproject.toml`` that tells uv where the project is."""
+    """Return the part of ``pyproject.toml`` with which uv finds the project."""
     if requirements.distribution is None:
         return ""
     name, project = requirements.distribution

@@ -27,7 +27,7 @@ class EnvironmentKind:
 
     Attributes:
         templates: The folder of its templates.
-        values: What stands for the names in them, beside those of every environment.
+        values: Values of the names in them, beside those of every environment.
         tasks: A file that goes into its folder ``server``.
         training: Options with which ``openenv train`` trains on it, with a space before them.
     """
@@ -38,12 +38,7 @@ class EnvironmentKind:
     training: str = ""
 
     def write(self, name: str, folder: Path) -> None:
-        """Write the folder of a new environment.
-
-        Args:
-            name: Its name, a Python identifier.
-            folder: The folder to fill; made if it is not there.
-        """
+        """Write the folder of a new environment."""
         write_environment([self.templates], folder, {**common_values(name), **self.values})
         for empty in _EMPTY_FOLDERS:
             (folder / empty).mkdir(parents=True)
@@ -58,11 +53,8 @@ TOOLS = EnvironmentKind("tools", training=" --sft 500")
 def kind_of_tasks(file: Path) -> EnvironmentKind:
     """Return the kind that plays the tasks of a file, each a question and its answer.
 
-    Args:
-        file: The file, as ``read_tasks`` reads it.
-
     Raises:
-        ConfigurationError: It can't be read, has no tasks, or no columns that look like a question and an answer.
+        ConfigurationError: The file can't be read, has no tasks, or no columns for a question and an answer.
     """
     splits = {split: tasks for split, tasks in read_tasks(file.resolve(), dict).items() if tasks}
     if not splits:
@@ -94,22 +86,22 @@ def kind_around(target: str) -> EnvironmentKind:
     prefix, _, env_id = target.partition(":")
     if prefix != _GYMNASIUM or not env_id:
         raise ConfigurationError(f"Expected gymnasium:ID, as in gymnasium:CartPole-v1, got {target!r}.")
-    made: Any = find_adapted(target).environment_class
-    library = made.module.partition(".")[0]
+    adapted: Any = find_adapted(target).environment_class
+    library = adapted.module.partition(".")[0]
     needed = [] if library == _GYMNASIUM else packages_distributions().get(library, [])
     values = {
         "reference": f"{prefix}:{short_name(env_id)}",
         "gymnasium_id": json.dumps(env_id),
-        "about": " ".join(made.description.split()),
-        "action_space": f"a value of `{_in_one_line(made.action_codec.space)}`",
-        "observation_space": f"a value of `{_in_one_line(made.observation_codec.space)}`",
-        "sample_action": repr(made.action_codec.encode(_sample(made.action_codec.space))),
+        "about": " ".join(adapted.description.split()),
+        "action_space": f"a value of `{_on_a_line(adapted.action_codec.space)}`",
+        "observation_space": f"a value of `{_on_a_line(adapted.observation_codec.space)}`",
+        "sample_action": repr(adapted.action_codec.encode(_sample(adapted.action_codec.space))),
         "manifest_player": "",
     }
     return EnvironmentKind("wrapped", {**values, **_requirements("openenv-core[gymnasium]", *needed)})
 
 
-def _in_one_line(value: object) -> str:
+def _on_a_line(value: object) -> str:
     return " ".join(str(value).split())
 
 

@@ -1,4 +1,4 @@
-"""The environments that a project of another library defines, found in its syntax trees. Nothing of it is imported."""
+"""Environments that a project of another library defines, found in its syntax trees; nothing of it is imported."""
 
 import ast
 import re
@@ -47,9 +47,6 @@ class ProjectEnvironment:
 class Project:
     """A project's folder.
 
-    Args:
-        folder: The folder, absolute.
-
     Attributes:
         taskset: A class of verifiers' v1 interface that the project defines, if it defines one.
     """
@@ -94,7 +91,7 @@ class Project:
         return ProjectEnvironment(kind, ".".join(parts), node.name, root, summary)
 
     def _root_and_parts(self, path: str) -> tuple[Path, Sequence[str]]:
-        """Return where a file's topmost package or module lies, and its module's name from there, in parts."""
+        """Return the folder of a file's topmost package or module, and its module's name from there, in parts."""
         file = self.folder / path
         root = file.parent
         while (root / "__init__.py").is_file():
@@ -103,13 +100,13 @@ class Project:
         return root, module.relative_to(root).parts
 
     def _extends(self, path: str, cls: ast.ClassDef, library: str, base: str) -> bool:
-        """Whether a class extends a class of a library, as far as the project says."""
+        """Return whether a class extends a class of a library, as far as the project's source shows."""
         root, _ = self._root_and_parts(path)
         folder = root if root.is_relative_to(self.folder) else self.folder
         source = self._source(folder)
         seen = (self.folder / path).relative_to(folder).as_posix()
-        own = next((each for each in _classes(source.trees[seen]) if each.name == cls.name), cls)
-        for each in Names(source).ancestors(Definition(seen, own)):
+        definition = next((each for each in _classes(source.trees[seen]) if each.name == cls.name), cls)
+        for each in Names(source).ancestors(Definition(seen, definition)):
             if isinstance(each, External) and each.name == base and each.dotted.partition(".")[0] == library:
                 return True
         return False
@@ -136,12 +133,12 @@ def _imports(node: ast.AST, library: str) -> bool:
 
 
 def _is_module(path: str) -> bool:
-    """Whether a file can be loaded by its name: alone by nearly any, in a package by an identifier."""
+    """Return whether a file can be loaded by its name: alone by nearly any, in a package by an identifier."""
     return re.fullmatch(r"[\w-]+", PurePosixPath(path).stem) is not None
 
 
 def _is_test(path: str) -> bool:
-    """Whether a file tests the project, and so may define environments of its own."""
+    """Return whether a file tests the project, and so may define environments for that."""
     parts = PurePosixPath(path).parts
     name = parts[-1]
     return "tests" in parts[:-1] or name.startswith("test_") or name == "conftest.py"

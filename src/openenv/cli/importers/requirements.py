@@ -1,21 +1,19 @@
-"""What an imported project has to have installed, as its own files say."""
+"""Requirements of an imported project, from its files."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from packaging.requirements import InvalidRequirement, Requirement
-
 from openenv.core.documents import read_toml
 from openenv.core.exceptions import ConfigurationError
-from openenv.core.providers.venv.requirements import read_requirements
+from openenv.core.providers.venv.requirements import read_requirements, requirement_of
 
 __all__ = ["ProjectRequirements", "project_requirements"]
 
 
 @dataclass(frozen=True)
 class ProjectRequirements:
-    """What is to be installed for a project's code.
+    """Requirements of a project's code.
 
     Attributes:
         lines: Requirements, as pip takes them: the project itself where it can be installed, else what it needs.
@@ -27,11 +25,7 @@ class ProjectRequirements:
 
 
 def project_requirements(folder: Path, root: Path) -> ProjectRequirements:
-    """Read what a project needs.
-
-    Args:
-        folder: The project's folder.
-        root: The folder that the environment's module lies in; the file nearest to it counts.
+    """Read a project's requirements, from the file nearest to the environment's module in ``root``.
 
     Raises:
         ConfigurationError: A ``pyproject.toml`` can't be read.
@@ -58,11 +52,8 @@ def _distribution(folder: Path) -> str | None:
     name = project.get("name") if isinstance(project, dict) else None
     if not isinstance(name, str):
         return None
-    try:
-        requirement = Requirement(name)
-    except InvalidRequirement:
-        return None
-    return name if requirement.name == name else None
+    requirement = requirement_of(name)
+    return name if requirement is not None and requirement.name == name else None
 
 
 def _listed(folder: Path, project: Path) -> tuple[str, ...]:
@@ -74,10 +65,4 @@ def _listed(folder: Path, project: Path) -> tuple[str, ...]:
         lines = read_requirements(folder, within=project).lines
     except ConfigurationError:
         return ()
-    found = []
-    for line in lines:
-        try:
-            found.append(str(Requirement(line)))
-        except InvalidRequirement:
-            continue
-    return tuple(found)
+    return tuple(str(found) for line in lines if (found := requirement_of(line)) is not None)

@@ -1,1 +1,1 @@
-"""What the commands show on a terminal, and the forms in which they ask there."""
+"""Output of the commands on a terminal, and the forms that a person fills in there."""

@@ -1,4 +1,4 @@
-"""Ask a person which of several actions or tools to use, and then for its fields."""
+"""Forms in which a person chooses an action or a tool, and fills in its fields."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,11 +19,11 @@ LIST_TOOLS = {"type": _LIST_TOOLS}
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of action, or a tool.
+    """Kind of action, or a tool.
 
     Attributes:
-        name: What a person types to choose it.
-        description: What it does.
+        name: Text that a person types to choose it.
+        description: Description of it.
         schema: JSON Schema of its fields.
         constants: Fields with one possible value.
         is_tool: Whether it is a tool.
@@ -36,21 +36,16 @@ class Kind:
     is_tool: bool = False
 
     def step(self, fields: dict[str, Any]) -> dict[str, Any]:
-        """Return what to send as a step."""
+        """Return the content of a step."""
         if self.is_tool:
             return {"type": _CALL_TOOL, "tool_name": self.name, "arguments": fields}
         return {**fields, **self.constants}
 
 
-def action_kinds(schema: Mapping[str, Any], taken: frozenset[str] = frozenset()) -> list[Kind]:
-    """Find the kinds of actions in an action's JSON Schema: several in a union; none where it only calls tools.
-
-    Args:
-        schema: The schema.
-        taken: The names of tools beside them.
-    """
+def action_kinds(schema: Mapping[str, Any], tools: frozenset[str] = frozenset()) -> list[Kind]:
+    """Find the kinds of actions in an action's JSON Schema: several in a union; none where it only calls tools."""
     kinds = {} if calls_tool(schema) else dict(members(schema))
-    names = tool_names(list(kinds), taken)  # agents call them the same
+    names = tool_names(list(kinds), tools)  # agents call them the same
     return [_kind(name, kind) for name, kind in zip(names, kinds.values(), strict=True)]
 
 
@@ -60,18 +55,14 @@ def tool_kinds(tools: Sequence[Mapping[str, Any]]) -> list[Kind]:
 
 
 def refuses_listing(schema: Mapping[str, Any]) -> bool:
-    """Whether ``LIST_TOOLS`` is no action by a JSON Schema, so that asking does nothing where there are no tools."""
+    """Return whether ``LIST_TOOLS`` is no action by a JSON Schema, so that the request does nothing without tools."""
     if calls_tool(schema):
         return True
     return all(_refuses(kind.schema, kind.constants) for kind in action_kinds(schema))
 
 
 def form_of(kinds: Sequence[Kind], console: Console) -> InputForm:
-    """Make the form of what can be done.
-
-    Args:
-        kinds: The kinds.
-        console: Where to ask.
+    """Make the form of all kinds.
 
     Raises:
         ConfigurationError: There are none.
@@ -84,27 +75,18 @@ def form_of(kinds: Sequence[Kind], console: Console) -> InputForm:
 
 
 class ToolInputForm(InputForm):
-    """Asks for the fields of the only tool, which need not be named.
-
-    Args:
-        tool: The tool.
-        console: Where to ask.
-    """
+    """Form of the only tool, which need not be named."""
 
     def __init__(self, tool: Kind, console: Console) -> None:
         super().__init__(tool.schema, console, left_out=())
         self._tool = tool
 
-    def ask(self) -> dict[str, Any]:
-        """Ask for the tool's fields.
-
-        Returns:
-            What to send as a step.
-        """
-        return self._tool.step(super().ask())
+    def fill(self) -> dict[str, Any]:
+        """Read the tool's fields, and return the content of a step."""
+        return self._tool.step(super().fill())
 
     def remember(self, action: Mapping[str, Any]) -> None:
-        """Offer the values of a call the next time."""
+        """Keep the values of a call as those that the next form offers."""
         super().remember(action["arguments"])
 
     def _explain(self) -> None:
@@ -113,12 +95,7 @@ class ToolInputForm(InputForm):
 
 
 class ChoiceForm(InputForm):
-    """Asks for the name of a kind, and for its fields where the value did not stand behind the name.
-
-    Args:
-        kinds: The kinds.
-        console: Where to ask.
-    """
+    """Form for the name of a kind, and for its fields where the name has no value behind it."""
 
     def __init__(self, kinds: Sequence[Kind], console: Console) -> None:
         self._question = "tool" if all(kind.is_tool for kind in kinds) else "action"
@@ -127,18 +104,14 @@ class ChoiceForm(InputForm):
         self._kinds = {kind.name: kind for kind in kinds}
         self._forms = {kind.name: _fields_form(kind, console) for kind in kinds}
 
-    def ask(self) -> dict[str, Any]:
-        """Ask for a kind and its fields.
-
-        Returns:
-            What to send as a step.
-        """
-        name, typed = self._ask_kind()
+    def fill(self) -> dict[str, Any]:
+        """Read a kind and its fields, and return the content of a step."""
+        name, typed = self._read_kind()
         super().remember({self._question: name})
         form = self._forms[name]
         if not form.has_fields:  # its name said all
             return self._kinds[name].step({})
-        return self._kinds[name].step(form.ask_rest(typed) if typed else form.ask())
+        return self._kinds[name].step(form.fill_rest(typed) if typed else form.fill())
 
     def show_help(self) -> None:
         """Explain the kinds, and how to choose in one line."""
@@ -147,8 +120,8 @@ class ChoiceForm(InputForm):
         if takers:
             self._console.print(f"A value may follow the name, as in `{takers[0]} VALUE`.", style="dim", markup=False)
 
-    def _ask_kind(self) -> tuple[str, str]:
-        """Ask for a kind's name; behind it may stand the value of the first field."""
+    def _read_kind(self) -> tuple[str, str]:
+        """Read a kind's name, and the value of the first field that may stand behind it."""
         (question,) = self._fields
         while True:
             typed, _, value = self._answer(question).partition(" ")

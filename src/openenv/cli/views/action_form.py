@@ -1,4 +1,4 @@
-"""Ask a person for an action, field by field, by its JSON Schema."""
+"""Form in which a person fills in an action, field by field, by its JSON Schema."""
 
 import json
 import sys
@@ -16,18 +16,11 @@ MAX_LISTED = 12
 
 
 class QuitGameError(Exception):
-    """The person wants to stop, or the input has ended."""
+    """The person stopped, or the input has ended."""
 
 
 class InputForm:
-    """The input form of one kind of action, on a terminal.
-
-    Args:
-        schema: The action's JSON Schema.
-        console: Where to ask.
-        left_out: Fields that nobody is asked for. Neither are those that the schema calls deprecated, if they have a
-            default.
-    """
+    """Form of one kind of action, without deprecated fields that have a default."""
 
     def __init__(self, schema: Mapping[str, Any], console: Console, left_out: Collection[str] = ("metadata",)) -> None:
         required = schema.get("required", ())
@@ -40,44 +33,32 @@ class InputForm:
 
     @property
     def has_fields(self) -> bool:
-        """Whether there is anything to ask for."""
+        """True if the form has a field."""
         return bool(self._fields)
 
-    def ask(self) -> dict[str, Any]:
-        """Ask for every field.
-
-        Returns:
-            The action's fields.
+    def fill(self) -> dict[str, Any]:
+        """Read every field.
 
         Raises:
             QuitGameError: The person typed ``q``, or the input has ended.
         """
         if not self._fields:
             self.confirm("This action has no fields. Enter does it, q quits")
-        return _given({field.name: self._ask_field(field) for field in self._fields})
+        return _given({field.name: self._read_field(field) for field in self._fields})
 
-    def ask_rest(self, typed: str) -> dict[str, Any]:
-        """Take a value for the first field that needs one, and ask only for the others that need one, too.
-
-        Args:
-            typed: The value, typed already.
-
-        Returns:
-            The action's fields.
+    def fill_rest(self, typed: str) -> dict[str, Any]:
+        """Use a typed value for the first field that needs one, and read only the others that need one, too.
 
         Raises:
             QuitGameError: The person typed ``q``, or the input has ended.
         """
         first = next((field for field in self._fields if field.required), self._fields[0])
-        asked = [field for field in self._fields if field.required and field is not first]
-        answers = {first.name: self._ask_field(first, typed)}
-        return _given({**answers, **{field.name: self._ask_field(field) for field in asked}})
+        needed = [field for field in self._fields if field.required and field is not first]
+        answers = {first.name: self._read_field(first, typed)}
+        return _given({**answers, **{field.name: self._read_field(field) for field in needed}})
 
     def confirm(self, question: str) -> None:
-        """Wait for Enter.
-
-        Args:
-            question: What Enter does.
+        """Wait for Enter, of which ``question`` is the effect.
 
         Raises:
             QuitGameError: The person typed ``q``, or the input has ended.
@@ -95,14 +76,10 @@ class InputForm:
             markup=False,
         )
         if any(field.is_free_text for field in self._fields):
-            self._console.print(f"A text goes on in the next line after a {LITERAL} at its end.", style="dim")
+            self._console.print(f"A text continues in the next line after a {LITERAL} at its end.", style="dim")
 
     def remember(self, action: Mapping[str, Any]) -> None:
-        """Offer an action's values the next time.
-
-        Args:
-            action: The action's fields.
-        """
+        """Keep an action's values as those that the form offers next."""
         for field in self._fields:
             if field.name in action:
                 field.remember(action[field.name])
@@ -111,13 +88,8 @@ class InputForm:
         for field in self._fields:
             self._console.print(f"[bold]{escape(field.name)}[/]  {escape(field.explanation)}")
 
-    def _ask_field(self, field: "FormField", typed: str | None = None) -> Any:
-        """Ask until the answer is one.
-
-        Args:
-            field: What to ask for.
-            typed: A first answer, where it was typed already.
-        """
+    def _read_field(self, field: "FormField", typed: str | None = None) -> Any:
+        """Read lines until one is a value of a field; ``typed`` is a first line."""
         while True:
             text, typed = self._answer(field) if typed is None else typed, None
             while field.is_free_text and text.endswith(LITERAL):
@@ -128,7 +100,7 @@ class InputForm:
             self._console.print(f"[yellow]{escape(problem)}[/]")
 
     def _answer(self, field: "FormField") -> str:
-        """Return a line that is neither a question for help nor a wish to quit."""
+        """Return a line that neither requests help nor quits."""
         while True:
             text = self._line(field.prompt).strip()
             if text == QUIT and not field.has_choice(QUIT):
@@ -151,7 +123,7 @@ class InputForm:
 
 
 class _Omitted:
-    """Stands for a field that is left to its default."""
+    """Marker of a field that is left to its default."""
 
 
 OMITTED = _Omitted()
@@ -162,17 +134,7 @@ def _given(answers: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class FormField:
-    """One field of the form; it offers its default or the value last used.
-
-    Args:
-        name: The field's name.
-        schema: The JSON Schema of the whole action.
-        required: Whether it has no default.
-
-    Attributes:
-        name: As above.
-        required: As above.
-    """
+    """Field of the form; it offers its default or the value last used."""
 
     def __init__(self, name: str, schema: Mapping[str, Any], required: bool) -> None:
         self.name = name
@@ -185,34 +147,27 @@ class FormField:
 
     @property
     def prompt(self) -> str:
-        """The field's name, what it may be, and what Enter takes."""
+        """The field's name, its possible values, and the value of Enter."""
         offered = "" if self._offered is None else f" [{self._offered}]"
         return f"{self.name}{f' ({self._range})' if self._range else ''}{offered}"
 
     @property
     def explanation(self) -> str:
-        """What the field is about."""
+        """Description of the field."""
         parts = [self._schema.get("description", "").rstrip("."), self._range or values_of(self._schema)]
         return "; ".join(part for part in parts if part)
 
     @property
     def is_free_text(self) -> bool:
-        """Whether it takes any text."""
+        """True if it takes any text."""
         return self._text.is_free_text
 
     def has_choice(self, text: str) -> bool:
-        """Whether a text is one of the values that the field lists."""
+        """Return whether a text is one of the values that the field lists."""
         return text in self._text.choices
 
     def read(self, text: str) -> tuple[Any, str | None]:
-        """Read an answer.
-
-        Args:
-            text: What was typed. The beginning of a choice stands for it where only one begins so.
-
-        Returns:
-            The value and ``None``, or anything and what is wrong with the text.
-        """
+        """Return the value of a line and ``None``, or anything and the fault; a choice's beginning may stand for it."""
         if not text and self._offered is not None:
             text = self._offered
         if not text:
@@ -224,7 +179,7 @@ class FormField:
         return reading.action[self._key], None
 
     def remember(self, value: Any) -> None:
-        """Offer a value the next time, unless it is free text, which is rarely wanted twice."""
+        """Keep a value as the one to offer next, unless it is free text, which is rarely wanted twice."""
         if not self.is_free_text:
             self._offered = _typed(value)
 
@@ -245,7 +200,7 @@ class FormField:
 
 
 def _typed(value: Any) -> str | None:
-    """Write a value as it would be typed; ``None`` for an absent one."""
+    """Write a value as a person types it; ``None`` for an absent value."""
     if value is None or isinstance(value, str):
         return value or None
     return json.dumps(value, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""What ``openenv serve`` prints once the server takes clients: its address, and how others get in."""
+"""Lines that ``openenv serve`` prints once the server takes clients: its address, and who may use it."""
 
 import os
 import socket
@@ -11,37 +11,32 @@ from openenv.core.env_server.access.policy import AuthRequirement, RequiredToken
 from openenv.core.env_server.settings import SETTINGS, ServerConfig
 from openenv.core.wire.names import TOKEN_VARIABLE
 
-# An address that is kept for documentation: nobody is there, and nothing is sent.
+# An address that is kept for documentation: no machine has it, and nothing is sent.
 _SOMEWHERE = ("192.0.2.1", 9)
 
 
 @dataclass(frozen=True)
 class Announcement:
-    """What is told of a server.
+    """Address of a server, and how its clients reach it.
 
     Attributes:
-        name: The environment's; empty for a page without an environment.
-        host: The address that it listens on.
+        name: Name of the environment; empty for a page without an environment.
+        host: Address that it listens on.
         port: The port.
         https: Whether it has a certificate.
-        made: Whether the token that ``OPENENV_TOKEN`` holds was made for it; else the user has chosen it, or none is
-            needed.
-        quiet: Whether nothing is printed after all: the program that has started the server knows its address.
+        made_token: Whether the token in ``OPENENV_TOKEN`` was made for it, and neither chosen nor superfluous.
+        quiet: Whether nothing is printed: the program that has started the server knows its address.
     """
 
     name: str
     host: str
     port: int
     https: bool = False
-    made: bool = False
+    made_token: bool = False
     quiet: bool = False
 
     def show(self, auth_requirement: AuthRequirement) -> None:
-        """Print it.
-
-        Args:
-            auth_requirement: Requirement of the server for its peers.
-        """
+        """Print it."""
         if self.quiet:
             return
         url = url_of(reachable(self.host), self.port, https=self.https)
@@ -53,11 +48,7 @@ class Announcement:
         self.show_access(auth_requirement)
 
     def show_access(self, auth_requirement: AuthRequirement) -> None:
-        """Print how those who need a token reach it: other machines, and with ``auth="always"`` this one.
-
-        Args:
-            auth_requirement: Requirement of the server for its peers.
-        """
+        """Print how clients that need a token reach it: on other machines, and with ``auth="always"`` on this one."""
         if is_loopback(self.host) and auth_requirement.trusts_this_machine:
             return
         host = _address_for_others() if is_any(self.host) else self.host
@@ -70,12 +61,12 @@ class Announcement:
         if auth_requirement.token is RequiredToken.NONE:
             typer.echo(f"{who} it at {url}; no token is needed.")
         elif auth_requirement.token is RequiredToken.OF_APPLICATION:
-            typer.echo(f"{who} it at {url} with the token that the environment's own server sets.")
+            typer.echo(f"{who} it at {url} with the token that the environment's server sets.")
         elif auth_requirement.token is RequiredToken.OF_FILE:
             typer.echo(
                 f"{who} it at {url} with one of the tokens in the file that {SETTINGS['tokens'].variable} names."
             )
-        elif not self.made:
+        elif not self.made_token:
             typer.echo(f"{who} it at {url} with the token that {TOKEN_VARIABLE} holds here.")
         else:
             typer.echo(f"{who} it at {url} with this token, which is not shown again:")
@@ -83,23 +74,19 @@ class Announcement:
             typer.echo(f"  export {TOKEN_VARIABLE}={os.environ[TOKEN_VARIABLE]}")
             if self.name:
                 typer.echo(f"  openenv play {url}")
-        notes = []
+        remarks = []
         if not self.name and auth_requirement.token in (RequiredToken.OF_VARIABLE, RequiredToken.OF_FILE):
-            notes.append("The page asks for the token.")
+            remarks.append("The page requires the token.")
         if not self.https and not is_here:
             option = "add --ssl-certfile" if self.name else "use a tunnel, such as that of ssh -L"
-            notes.append(f"Nothing is encrypted. On a network where others may listen in, {option}.")
-        if notes:
+            remarks.append(f"Nothing is encrypted. On a network where others may listen in, {option}.")
+        if remarks:
             typer.echo()
-            typer.echo("\n".join(notes))
+            typer.echo("\n".join(remarks))
 
 
 def make_token_for(host: str) -> bool:
-    """Make a token for a server that listens on an address and needs one, and hand it on in ``OPENENV_TOKEN``.
-
-    Returns:
-        Whether one was made.
-    """
+    """Make a token for a server that listens on an address and needs one, set ``OPENENV_TOKEN``, and return if so."""
     if not needs_new_token(host, ServerConfig.read()):
         return False
     os.environ[TOKEN_VARIABLE] = new_token()

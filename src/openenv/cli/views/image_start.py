@@ -10,12 +10,6 @@ from openenv.images.health import START_TIMEOUT_S, check_health
 def start_image(image: BuiltImage, manifest: Manifest, *, left_out_by: str, timeout_s: float = START_TIMEOUT_S) -> None:
     """Start an image and wait until its server is healthy; without Docker's SDK, warn that it was not started.
 
-    Args:
-        image: The image.
-        manifest: The manifest of its environment.
-        left_out_by: The command's option that leaves this out.
-        timeout_s: Seconds until the server has to be healthy.
-
     Raises:
         ProviderError: The server ended, or was not healthy in time.
     """

@@ -1,4 +1,4 @@
-"""Show an observation to a person."""
+"""Observations as a terminal shows them."""
 
 import json
 from collections.abc import Mapping
@@ -16,10 +16,6 @@ HERE, ELSEWHERE = "●", "·"
 
 def observation_view(observation: Mapping[str, Any], schema: Mapping[str, Any]) -> Text | Table:
     """Make an observation readable.
-
-    Args:
-        observation: The observation's fields.
-        schema: Its JSON Schema.
 
     Returns:
         Its ``text`` if it has one, with its colours; of a tool call, its result or what went wrong; else a line for
@@ -39,37 +35,25 @@ def observation_view(observation: Mapping[str, Any], schema: Mapping[str, Any]) 
 
 
 def observation_line(observation: Mapping[str, Any]) -> Text | None:
-    """Make an observation readable on one line, below a picture that shows more; ``None`` where it takes several.
-
-    Args:
-        observation: The observation's fields.
-    """
+    """Make an observation readable on one line, below a picture; ``None`` where it takes several."""
     fields = observation_fields(observation)
-    shown = [f"{name} {_plain(value)}" for name, value in fields.items()]
-    line = " · ".join(shown)
+    fields_shown = [f"{name} {_plain(value)}" for name, value in fields.items()]
+    line = " · ".join(fields_shown)
     return None if len(line) > MAX_LINE or "\n" in line else Text.from_ansi(line, style="dim")
 
 
-def unsaid_fields(observation: Mapping[str, Any], picture: Text) -> dict[str, Any]:
-    """Return the fields of an observation that a picture does not show: without texts of which it has every line.
-
-    Args:
-        observation: The observation's fields.
-        picture: A picture that is text.
-    """
+def missing_fields(observation: Mapping[str, Any], picture: Text) -> dict[str, Any]:
+    """Return the fields of an observation that a picture does not show: without texts of which it has every line."""
     fields = observation_fields(observation)
-    return {name: value for name, value in fields.items() if not isinstance(value, str) or unsaid_lines(value, picture)}
+    return {
+        name: value for name, value in fields.items() if not isinstance(value, str) or missing_lines(value, picture)
+    }
 
 
-def unsaid_lines(text: str, picture: Text) -> Text:
-    """Return those lines of a text, with their colours, that a picture does not show; how they are spaced is no matter.
-
-    Args:
-        text: The text.
-        picture: A picture that is text.
-    """
-    said = {_unspaced(line) for line in picture.split("\n")} - {""}
-    lines = [line for line in Text.from_ansi(text.strip("\n")).split("\n") if _unspaced(line) not in said]
+def missing_lines(text: str, picture: Text) -> Text:
+    """Return the lines of a text, with their colours, that a picture does not show, however they are spaced."""
+    present = {_unspaced(line) for line in picture.split("\n")} - {""}
+    lines = [line for line in Text.from_ansi(text.strip("\n")).split("\n") if _unspaced(line) not in present]
     while lines and not _unspaced(lines[-1]):
         lines.pop()
     return Text("\n").join(lines)
@@ -92,7 +76,7 @@ def _scale(value: Any, field: Mapping[str, Any]) -> str | None:
     high = field.get("maximum", field.get("exclusiveMaximum", 0) - 1 if "exclusiveMaximum" in field else None)
     if type(value) is not int or low is None or high is None or not low <= value <= high < low + MAX_SCALE:
         return None
-    marks = " ".join(HERE if place == value else ELSEWHERE for place in range(int(low), int(high) + 1))
+    marks = " ".join(HERE if step == value else ELSEWHERE for step in range(int(low), int(high) + 1))
     return f"{marks}  {value}"
 
 

@@ -1,4 +1,4 @@
-"""Show a picture of an environment in the terminal, or keep it in a file where a terminal can't show it."""
+"""Pictures of an environment in the terminal, or in a file where a terminal can't show them."""
 
 import base64
 import tempfile
@@ -26,22 +26,14 @@ SUFFIXES = {
 
 
 class PictureFields:
-    """The fields of an observation that are pictures, as the schema declares them.
-
-    Args:
-        schema: JSON Schema of the observation.
-    """
+    """The fields of an observation that are pictures, as the schema declares them."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self._pixels = pixel_fields(schema)
         self._images = image_fields(schema)
 
     def pictures(self, observation: Mapping[str, Any]) -> dict[str, Picture]:
-        """Return the pictures in an observation by the names of their fields.
-
-        Args:
-            observation: The observation's fields, with nested lists in place of arrays and base64 in place of files.
-        """
+        """Return the pictures in an observation by the names of their fields."""
         found: dict[str, Picture] = {}
         for name in self._pixels & observation.keys():
             pixels = pixels_of_rows(observation[name])
@@ -56,34 +48,31 @@ class PictureFields:
 class Pictures:
     """The pictures of a game.
 
-    A server that has none, or whose environment fails to draw, is asked once for each episode.
-
-    Args:
-        client: A connected client.
+    A server that has none, or whose environment fails to draw, gets one request for each episode.
     """
 
     def __init__(self, client: SyncEnvClient[Any, Any, Any]) -> None:
         self._client = client
-        self._asks = True
+        self._may_request = True
         self._folder: Path | None = None
         self._count = 0
 
     def begin_episode(self) -> None:
-        """Ask again, where the last episode's pictures failed."""
-        self._asks = True
+        """Request pictures again, where the last episode's failed."""
+        self._may_request = True
 
-    def take(self) -> Picture | None:
-        """Ask for a picture of where the episode stands; ``None`` where there is none."""
-        if not self._asks:
+    def render(self) -> Picture | None:
+        """Request a picture of the episode as it is now; ``None`` where there is none."""
+        if not self._may_request:
             return None
         try:
             return self._client.render()
         except ServerError:
-            self._asks = False
+            self._may_request = False
             return None
 
     def view(self, picture: Picture) -> Text:
-        """Make it readable: text with its colours, and of anything else the file that it was written to."""
+        """Make a picture readable: text with its colours, and of anything else the file that it was written to."""
         if picture.media_type == TEXT:
             return Text.from_ansi(picture.content.rstrip("\n"))
         file = self._keep(picture)

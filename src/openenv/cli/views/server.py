@@ -1,4 +1,4 @@
-"""How a server is shown in the terminal: a head with its figures, and a row for each session."""
+"""View of a server in the terminal: a head with its figures, and a row for each session."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from openenv.cli.server_readings import Counts, Reading
+from openenv.cli.server_readings import Counts, ServerFigures
 
 UNLISTED_LINES = 10
 """Lines of a picture that are not sessions."""
@@ -27,14 +27,14 @@ class Picture:
 
     Attributes:
         url: The server's address.
-        reading: What it told last; ``None`` where it has not answered yet.
-        earlier: What its workers had counted before that, to count from; empty to count from their start.
-        lines: How many sessions to show at most.
-        trouble: Why it can't be asked now.
+        figures: Its last answer; ``None`` where it has not answered yet.
+        earlier: Earlier counts of its workers, to count from; empty to count from their start.
+        lines: Largest number of sessions to show.
+        trouble: Reason why it does not answer now.
     """
 
     url: str
-    reading: Reading | None
+    figures: ServerFigures | None
     earlier: Mapping[str, Counts] = field(default_factory=dict)
     lines: int = 50
     trouble: str | None = None
@@ -44,30 +44,30 @@ class Picture:
         yield self._title()
         if self.trouble is not None:
             yield Text(f"{self.trouble} Trying again; q quits.", style="bold red")
-        elif self.reading is not None and self.reading.silent_workers:
-            yield Text(_silence(self.reading.silent_workers), style="bold yellow")
-        if self.reading is None:
+        elif self.figures is not None and self.figures.silent_workers:
+            yield Text(_silence(self.figures.silent_workers), style="bold yellow")
+        if self.figures is None:
             return
-        yield Padding(_figures(self.reading, self.earlier), (1, 0))
-        if self.reading.sessions is None:
+        yield Padding(_head(self.figures, self.earlier), (1, 0))
+        if self.figures.sessions is None:
             yield Text("This server does not list its sessions; it runs in production mode.", style="dim")
-        elif not self.reading.sessions["sessions"]:
+        elif not self.figures.sessions["sessions"]:
             yield Text("No session is open.", style="dim")
         else:
             gap = 2 if options.max_width >= _WIDE else 1
-            yield from _sessions(self.reading.sessions, max(1, self.lines), gap)
+            yield from _sessions(self.figures.sessions, max(1, self.lines), gap)
 
     def _title(self) -> Text:
         title = Text(no_wrap=True, overflow="ellipsis")
-        about = self.reading.about if self.reading else {}
+        about = self.figures.about if self.figures else {}
         title.append(about.get("environment", "openenv"), style="bold")
         title.append(f"  {self.url}", style="cyan")
-        uptime_s = self.reading.uptime_s if self.reading else None
+        uptime_s = self.figures.uptime_s if self.figures else None
         if uptime_s is not None:
             title.append(f"  up {duration(uptime_s)}", style="dim")
         if "version" in about:
             title.append(f"  openenv {about['version']}", style="dim")
-        if self.reading and self.reading.total("openenv_draining"):
+        if self.figures and self.figures.total("openenv_draining"):
             title.append("  draining", style="bold yellow")
         return title
 
@@ -100,52 +100,50 @@ def _silence(workers: list[str]) -> str:
     return f"{who} not answer; what is shown is that of the others."
 
 
-def _figures(reading: Reading, earlier: Mapping[str, Counts]) -> Table:
-    rates = reading.rates(earlier)
+def _head(figures: ServerFigures, earlier: Mapping[str, Counts]) -> Table:
+    rates = figures.rates(earlier)
     grid = Table.grid(padding=(0, 2))
     for _ in range(2):
         grid.add_column(style="dim", no_wrap=True, min_width=8)
         grid.add_column(no_wrap=True, min_width=24)
-    away, waiting = reading.total("openenv_sessions_away"), reading.total("openenv_clients_waiting")
-    running, queued = reading.total("openenv_requests_running"), reading.total("openenv_requests_queued")
+    away, waiting = figures.total("openenv_sessions_away"), figures.total("openenv_clients_waiting")
+    running, queued = figures.total("openenv_requests_running"), figures.total("openenv_requests_queued")
     requests = f"{int(running):,} running, {int(queued):,} queued"
     times = f"{duration(rates.step_p50_s)} p50, {duration(rates.step_p95_s)} p95"
     average = "" if earlier else " on average"
-    grid.add_row("sessions", _places(reading), "steps/s", f"{rates.steps_per_s:,.1f}{average}")
+    grid.add_row("sessions", _slots(figures), "steps/s", f"{rates.steps_per_s:,.1f}{average}")
     grid.add_row("", f"{int(away):,} away, {int(waiting):,} in line", "step", times)
     grid.add_row("requests", requests, "resets/s", f"{rates.resets_per_s:,.1f}")
-    grid.add_row("memory", _memory(reading), "errors", _errors(reading, style="red" if rates.errors else ""))
+    grid.add_row("memory", _memory(figures), "errors", _errors(figures, style="red" if rates.errors else ""))
     return grid
 
 
-def _places(reading: Reading) -> Table:
-    taken, limit = reading.total("openenv_sessions"), reading.total("openenv_sessions_capacity")
-    style = "yellow" if taken >= _BUSY_SHARE * limit else "green"
-    bar = ProgressBar(
-        total=max(limit, 1), completed=taken, width=_BAR_WIDTH, complete_style=style, finished_style=style
-    )
-    places = Table.grid(padding=(0, 1))
-    places.add_row(f"{int(taken):,} of {int(limit):,}", bar)
-    return places
+def _slots(figures: ServerFigures) -> Table:
+    held, limit = figures.total("openenv_sessions"), figures.total("openenv_sessions_capacity")
+    style = "yellow" if held >= _BUSY_SHARE * limit else "green"
+    bar = ProgressBar(total=max(limit, 1), completed=held, width=_BAR_WIDTH, complete_style=style, finished_style=style)
+    slots = Table.grid(padding=(0, 1))
+    slots.add_row(f"{int(held):,} of {int(limit):,}", bar)
+    return slots
 
 
-def _errors(reading: Reading, style: str) -> Text:
+def _errors(figures: ServerFigures, style: str) -> Text:
     """Count the errors, and name the most frequent code."""
-    told = Text().append(f"{int(reading.total('openenv_errors_total')):,}", style=style)
-    codes = reading.by("openenv_errors_total", "code")
+    errors = Text().append(f"{int(figures.total('openenv_errors_total')):,}", style=style)
+    codes = figures.by("openenv_errors_total", "code")
     if codes:
         code, count = max(codes.items(), key=_count)
-        told.append(f"  {code} {int(count):,}{', ...' if len(codes) > 1 else ''}", style="dim")
-    return told
+        errors.append(f"  {code} {int(count):,}{', ...' if len(codes) > 1 else ''}", style="dim")
+    return errors
 
 
 def _count(item: tuple[str, float]) -> float:
     return item[1]
 
 
-def _memory(reading: Reading) -> str:
-    mebibytes = reading.total("process_resident_memory_bytes") / 2**20
-    up = reading.by("openenv_worker_up", "worker")
+def _memory(figures: ServerFigures) -> str:
+    mebibytes = figures.total("process_resident_memory_bytes") / 2**20
+    up = figures.by("openenv_worker_up", "worker")
     workers = f", {int(sum(up.values()))} of {len(up)} workers" if len(up) > 1 else ""
     return f"{mebibytes:,.0f} MiB{workers}"
 

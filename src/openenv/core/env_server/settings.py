@@ -430,7 +430,10 @@ class ServerConfig:
     )
     drain_s: float = _setting(5.0, _SECONDS, "Sessions", "Seconds for episodes to end after SIGTERM.")
     isolation: Literal["none", "process"] = _setting(
-        "none", Choice(("none", "process")), "Processes", "Whether environments run in processes of their own."
+        "none",
+        Choice(("none", "process")),
+        "Processes",
+        "Process that environments run in: none for the server's, process for their own.",
     )
     sessions_per_process: int = _setting(1, _COUNT, "Processes", "With --isolation process: sessions that share one.")
     journal: str | None = _setting(
@@ -491,7 +494,7 @@ class ServerConfig:
         "token",
         Choice(("token", AUTH_ALWAYS, AUTH_NONE)),
         "Access",
-        "Whether peers from other machines need a token; always: those of this machine, too.",
+        "Peers that need a token: those from other machines, or always, for those of this machine, too.",
     )
     allowed_hosts: tuple[str, ...] = _setting(
         (),

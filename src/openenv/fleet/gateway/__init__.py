@@ -1,1 +1,1 @@
-"""The one address of a fleet: what it answers itself, and what it passes on to a server."""
+"""Address of a fleet: the requests that it answers itself, and those that it forwards to a server."""

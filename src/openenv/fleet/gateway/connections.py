@@ -14,12 +14,7 @@ REQUESTS_OF_A_POOL = 32
 
 
 class SpreadTransport(httpx.AsyncBaseTransport):
-    """Sends each request by the first pool that has few under way. Only the first pool keeps idle connections.
-
-    Args:
-        verify: Certificates that are trusted; ``False`` for plain HTTP.
-        keep_alive_s: Seconds for which an idle connection is kept.
-    """
+    """Sends each request by the first pool that has few under way. Only the first pool keeps idle connections."""
 
     def __init__(self, verify: ssl.SSLContext | bool, keep_alive_s: float) -> None:
         self._verify = verify
@@ -27,7 +22,7 @@ class SpreadTransport(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request."""
-        pool = self._pool_with_room()
+        pool = self._free_pool()
         pool.under_way += 1
         try:
             response = await pool.transport.handle_async_request(request)
@@ -43,7 +38,7 @@ class SpreadTransport(httpx.AsyncBaseTransport):
         for pool in self._pools:
             await pool.transport.aclose()
 
-    def _pool_with_room(self) -> "_Pool":
+    def _free_pool(self) -> "_Pool":
         for pool in self._pools:
             if pool.under_way < REQUESTS_OF_A_POOL:
                 return pool
@@ -65,12 +60,7 @@ class _Pool:
 
 
 class _CountedStream(httpx.AsyncByteStream):
-    """The body of an answer, whose end its pool learns of.
-
-    Args:
-        body: The body.
-        pool: The pool that it comes from.
-    """
+    """Body of an answer, whose end is counted in its pool."""
 
     def __init__(self, body: httpx.AsyncByteStream, pool: _Pool) -> None:
         self._body = body

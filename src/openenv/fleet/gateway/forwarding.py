@@ -1,7 +1,7 @@
-"""HTTP requests that a fleet forwards to one of its servers, whose answer it hands back as it comes.
+"""HTTP requests that a fleet forwards to one of its servers, whose answer it forwards as it comes.
 
-Sessions over HTTP and agents' streams go this way, and questions about the environment. Of sockets, those of pages in a
-browser do (``sockets.py``); the clients of all others are sent to the server itself.
+Sessions over HTTP and agents' streams go this way, and requests about the environment. So do the sockets of pages in a
+browser (``sockets.py``); the clients of all other sockets are redirected to the server itself.
 """
 
 import logging
@@ -27,8 +27,8 @@ logger = logging.getLogger(__name__)
 _OF_ONE_CONNECTION = frozenset(
     {"connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"}
 )
-# The guard of the fleet has looked at these. The fleet requests from the server with its own token, except for a client
-# with a named one: that the server has, too, with its limits, and names it where it says whose sessions it has.
+# The guard of the fleet has checked these. The fleet requests from the server with its token, except for a client with
+# a named one: that the server has, too, with its limits, and names it in the list of its sessions.
 _FOR_THE_GUARD = frozenset({"host", "origin"})
 _CREDENTIALS = frozenset({"authorization", API_KEY_HEADER.lower()})
 PATIENCE_S = 8.0
@@ -39,16 +39,11 @@ _KEEP_ALIVE_S = 2.0
 
 
 class Forwarding:
-    """Forwards requests.
-
-    Args:
-        token: What the servers want to be shown; ``None`` for nothing.
-        tls: Their certificate; ``None`` where they have none.
-    """
+    """Forwards requests."""
 
     def __init__(self, token: str | None, tls: TLS | None) -> None:
         self._is_https = tls is not None
-        self._own = [] if token is None else [("authorization", f"Bearer {token}")]
+        self._credentials = [] if token is None else [("authorization", f"Bearer {token}")]
         # No limits: a step takes as long as it takes, and streams of agents stay open.
         self._http = httpx.AsyncClient(
             timeout=httpx.Timeout(None, connect=10.0),
@@ -57,22 +52,22 @@ class Forwarding:
         )
 
     async def forward(self, replica: Replica, request: Request, send: Send) -> None:
-        """Have a server answer a request, or say why it does not."""
+        """Have a server answer a request, or answer with the reason why it does not."""
         try:
-            response = await self._ask(replica, request)
+            response = await self._request(replica, request)
             await response(request.scope, request.receive, send)
         except ClientDisconnect:
             logger.debug("a client has gone")
         except httpx.TransportError as error:  # amid the answer: its client sees that it is not whole
             logger.warning("%s has gone amid an answer: %r", replica, error)
 
-    async def _ask(self, replica: Replica, request: Request) -> Response:
-        """Return what a server begins to answer, or why there will be no answer."""
+    async def _request(self, replica: Replica, request: Request) -> Response:
+        """Return the beginning of a server's answer, or the reason why there will be none."""
         try:
             forwarded = self._http.build_request(
                 request.method,
                 self._url(replica, request.scope),
-                headers=headers_for_server(request.scope, self._own),
+                headers=headers_for_server(request.scope, self._credentials),
                 content=request.stream() if _has_body(request) else None,
             )
             return _Answer(await self._http.send(forwarded, stream=True))
@@ -87,7 +82,7 @@ class Forwarding:
             return JSONResponse({"detail": detail}, 502)
 
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         await self._http.aclose()
 
     def _url(self, replica: Replica, scope: Scope) -> httpx.URL:
@@ -103,13 +98,8 @@ def address_of(replica: Replica, *, https: bool) -> str:
     return url_of(host, replica.started.port, https=https)
 
 
-def headers_for_server(scope: Scope, own: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return the headers of a client's request that its server gets.
-
-    Args:
-        scope: ASGI's description of the request.
-        own: Headers with the fleet's own token, instead of the client's credentials unless these are a named token.
-    """
+def headers_for_server(scope: Scope, credentials: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return the headers of a client's request that its server gets."""
     shows_name = TOKEN_NAME in scope
     left_out = _OF_ONE_CONNECTION | _FOR_THE_GUARD | (frozenset() if shows_name else _CREDENTIALS)
     kept = [
@@ -117,11 +107,11 @@ def headers_for_server(scope: Scope, own: list[tuple[str, str]]) -> list[tuple[s
         for name, value in Headers(scope=scope).items()
         if name not in left_out and not name.startswith(("sec-fetch-", "x-forwarded-"))
     ]
-    return kept if shows_name else kept + own
+    return kept if shows_name else kept + credentials
 
 
 def no_server() -> Response:
-    """Answer that no server is free to answer for now."""
+    """Answer that no server is free for now."""
     detail = "No server of this fleet takes clients at the moment; try again in some seconds."
     return JSONResponse({"detail": detail, "code": SessionCapacityError.code}, 503, {"Retry-After": "1"})
 
@@ -131,7 +121,7 @@ def _has_body(request: Request) -> bool:
 
 
 class _Answer(StreamingResponse):
-    """A server's answer, handed back as it comes."""
+    """Answer of a server, which is forwarded as it comes."""
 
     def __init__(self, answer: httpx.Response) -> None:
         super().__init__(_body(answer), answer.status_code)
@@ -154,7 +144,7 @@ async def _body(answer: httpx.Response) -> AsyncIterator[bytes]:
 
 
 def trust_in(tls: TLS | None) -> ssl.SSLContext | bool:
-    """Trust the servers' own certificate, by whatever name they are reached; ``False`` where they have none."""
+    """Trust the servers' certificate, by whatever name they are reached; ``False`` where they have none."""
     if tls is None:
         return False
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

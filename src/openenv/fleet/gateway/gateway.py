@@ -1,6 +1,6 @@
-"""The one address of a fleet: it chooses a server for each client and gets out of the way.
+"""Address of a fleet, which chooses a server for each client.
 
-A WebSocket's handshake is answered with a redirect to the server that is least loaded; all else goes straight between
+A WebSocket's handshake is answered with a redirect to the server that is least loaded; all else goes directly between
 the client and that server. HTTP requests are forwarded, and so are the WebSockets of pages, which follow no redirect.
 """
 
@@ -45,14 +45,7 @@ _CAPACITY = "openenv_sessions_capacity"
 
 
 class Gateway:
-    """Answers at a fleet's address.
-
-    Args:
-        replicas: The fleet's servers.
-        forwarding: Forwards HTTP requests.
-        sockets: Forwards the WebSockets of pages.
-        describe: Describes the fleet.
-    """
+    """Answers at a fleet's address."""
 
     def __init__(
         self,
@@ -68,12 +61,7 @@ class Gateway:
         self._live = FleetLive(replicas, forwarding, sockets, describe)
 
     def app(self, access: AccessPolicy, mode: ServerMode) -> FastAPI:
-        """Build the application.
-
-        Args:
-            access: Who may use the fleet.
-            mode: In production, sessions are not listed.
-        """
+        """Build the application."""
         app = FastAPI(title="OpenEnv fleet", openapi_url=None)
         app.router.routes += OperatorRoutes(self._reports).router(mode).routes
         app.add_api_route("/health", self.health)
@@ -94,7 +82,7 @@ class Gateway:
 
     async def ready(self) -> Response:
         """Return whether some server takes sessions."""
-        is_ready = bool(self._replicas.those(Phase.SERVING))
+        is_ready = bool(self._replicas.in_phase(Phase.SERVING))
         return JSONResponse({"status": "ready" if is_ready else "draining"}, 200 if is_ready else 503)
 
     async def fleet(self) -> FleetStatus:
@@ -102,7 +90,7 @@ class Gateway:
         return self._describe()
 
     async def _reports(self, question: Report) -> Mapping[str, Report | None]:
-        reports = await self._replicas.ask(question)
+        reports = await self._replicas.query(question)
         if question["about"] != "metrics":
             return reports
         for report in reports.values():
@@ -125,7 +113,7 @@ class Gateway:
         ]
 
     async def _forward(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer what has no route here."""
+        """Answer a request that has no route here."""
         if scope["type"] == "websocket":
             await answer_handshake(Response(status_code=404), scope, receive, send)
             return
@@ -134,7 +122,7 @@ class Gateway:
             holder = await _holder_in_body(request) or holder_of(named_session(scope))
         except ClientDisconnect:
             return
-        placed = await self._replicas.place(0 if request.method in _READS else 1, holder, PATIENCE_S)
+        placed = await self._replicas.choose(0 if request.method in _READS else 1, holder, PATIENCE_S)
         if placed is None:
             await no_server()(scope, receive, send)
         else:
@@ -143,10 +131,6 @@ class Gateway:
 
 class _Placements:
     """Answers handshakes of WebSockets with the address of a server, or forwards the sockets of pages.
-
-    Args:
-        replicas: The fleet's servers.
-        sockets: Forwards the sockets of pages.
 
     Attributes:
         count: Handshakes that were answered with an address.
@@ -158,7 +142,7 @@ class _Placements:
         self._sockets = sockets
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        placed = await self._replicas.place(_wanted(scope), holder_of(named_session(scope)), PATIENCE_S)
+        placed = await self._replicas.choose(_wanted(scope), holder_of(named_session(scope)), PATIENCE_S)
         if placed is None:
             await answer_handshake(no_server(), scope, receive, send)
             return
@@ -177,7 +161,7 @@ def _redirect(placed: Placed, scope: Scope) -> Response:
 
 
 def _socket_url(replica: Replica, scope: Scope) -> str:
-    """The address of a server, as the client can reach it."""
+    """Return the address of a server, as the client can reach it."""
     assert replica.started is not None
     host = replica.started.host
     if is_any(host):  # the client knows an address that leads here
@@ -187,13 +171,13 @@ def _socket_url(replica: Replica, scope: Scope) -> str:
 
 
 def _wanted(scope: Scope) -> int:
-    """For how many sessions a client connects."""
+    """Return the number of sessions for which a client connects."""
     sent = HTTPConnection(scope).headers.get(SESSIONS_HEADER, "")
     return int(sent) if _COUNT.fullmatch(sent) else 1
 
 
 async def _holder_in_body(request: Request) -> int | None:
-    """The same for an agent's request, which may name its session in its body."""
+    """Return the replica of an agent's request, which may name its session in its body."""
     length = request.headers.get("content-length", "")
     if request.method != "POST" or request.url.path != "/mcp" or not _COUNT.fullmatch(length):
         return None

@@ -25,24 +25,13 @@ from openenv.fleet.status import FleetStatus, ReplicaStatus
 
 
 class FleetTablePage(TablePage):
-    """Page of the table of a fleet, whose workers are its servers.
-
-    Attributes:
-        replicas: The servers, those included that do not answer.
-    """
+    """Page of the table of a fleet, whose workers are its servers."""
 
     replicas: list[ReplicaStatus]
 
 
 class FleetLive:
-    """Routes below ``/web/live/`` of a fleet; see ``LiveRoutes`` for those of a server.
-
-    Args:
-        replicas: The fleet's servers.
-        forwarding: Forwards HTTP requests.
-        sockets: Forwards WebSockets.
-        describe: Describes the fleet.
-    """
+    """Routes below ``/web/live/`` of a fleet; see ``LiveRoutes`` for those of a server."""
 
     def __init__(
         self,
@@ -55,7 +44,7 @@ class FleetLive:
         self._forwarding = forwarding
         self._sockets = sockets
         self._describe = describe
-        self._table = LiveTable(replicas.ask)
+        self._table = LiveTable(replicas.query)
 
     def routes(self) -> list[BaseRoute]:
         """Build the routes."""
@@ -91,16 +80,12 @@ class FleetLive:
         name = named_session(scope) or ""
         number = await self._table.worker_of(public_name(name))
         holder = holder_of(name) if number is None else int(number)
-        placed = await self._replicas.place(0, holder, PATIENCE_S)
+        placed = await self._replicas.choose(0, holder, PATIENCE_S)
         return None if placed is None else placed.replica
 
 
 class _Endpoint:
-    """ASGI application of one route.
-
-    Args:
-        answer: Answers a call.
-    """
+    """ASGI application of one route."""
 
     def __init__(self, answer: ASGIApp) -> None:
         self._answer = answer

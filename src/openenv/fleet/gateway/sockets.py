@@ -36,27 +36,15 @@ def is_of_page(scope: Scope) -> bool:
 
 
 class SocketForwarding:
-    """Forwards WebSockets.
-
-    Args:
-        token: What the servers want to be shown; ``None`` for nothing.
-        tls: Their certificate; ``None`` where they have none.
-    """
+    """Forwards WebSockets."""
 
     def __init__(self, token: str | None, tls: TLS | None) -> None:
         self._is_https = tls is not None
         self._settings: dict[str, Any] = {"ssl": trust_in(tls)} if self._is_https else {}
-        self._own = [] if token is None else [("authorization", f"Bearer {token}")]
+        self._credentials = [] if token is None else [("authorization", f"Bearer {token}")]
 
     async def forward(self, replica: Replica, scope: Scope, receive: Receive, send: Send) -> None:
-        """Connect a client to a server, or answer its handshake with the reason why not.
-
-        Args:
-            replica: The server.
-            scope: ASGI's description of the client's handshake.
-            receive: The socket's ``receive``.
-            send: The socket's ``send``.
-        """
+        """Connect a client to a server, or answer its handshake with the reason why not."""
         try:
             server = await self._connect(replica, scope)
         except InvalidStatus as error:
@@ -78,7 +66,7 @@ class SocketForwarding:
         query = scope["query_string"].decode("latin-1")
         address = address_of(replica, https=self._is_https).replace("http", "ws", 1)
         offered = [Subprotocol(name) for name in scope["subprotocols"] if not _is_for_the_guard(name, scope)]
-        headers = headers_for_server(scope, self._own)
+        headers = headers_for_server(scope, self._credentials)
         return await connect(
             f"{address}{scope['path']}{'?' if query else ''}{query}",
             subprotocols=offered or None,
@@ -99,13 +87,7 @@ def _is_for_the_guard(subprotocol: str, scope: Scope) -> bool:
 
 
 class _SocketForwarder:
-    """Messages of a client to its server, and of the server to the client, until one of them closes its socket.
-
-    Args:
-        server: The connection to the server.
-        receive: Receives from the client.
-        send: Sends to the client.
-    """
+    """Messages of a client to its server, and of the server to the client, until one of them closes its socket."""
 
     def __init__(self, server: ClientConnection, receive: Receive, send: Send) -> None:
         self._server = server
@@ -130,7 +112,7 @@ class _SocketForwarder:
             self._server.transport.abort()
 
     async def _carry_up(self) -> None:
-        """Send what the client sends, until it closes its socket; then close the other one in the same way."""
+        """Send the client's messages, until it closes its socket; then close the other one in the same way."""
         with suppress(ConnectionClosed):  # of which _carry_down() tells the client
             while (event := await self._receive())["type"] == "websocket.receive":
                 text = event.get("text")
@@ -138,14 +120,14 @@ class _SocketForwarder:
             await self._close_server(event["code"], event.get("reason") or "")
 
     async def _close_server(self, code: int, reason: str) -> None:
-        """Close the socket to the server. A client that has not said goodbye may come back to its sessions."""
+        """Close the socket to the server. A client that has sent no close may come back to its sessions."""
         if _is_sendable(code):
             await self._server.close(code, reason)
         else:
             self._server.transport.abort()
 
     async def _carry_down(self) -> None:
-        """Send what the server sends, until it closes its socket; then close the client's in the same way."""
+        """Send the server's messages, until it closes its socket; then close the client's in the same way."""
         try:
             while True:
                 message = await self._server.recv()
@@ -153,10 +135,10 @@ class _SocketForwarder:
                 await self._send({"type": "websocket.send", kind: message})
         except ConnectionClosed:
             code = self._server.close_code
-            is_said = code is not None and _is_sendable(code)
+            is_sendable = code is not None and _is_sendable(code)
             reason = self._server.close_reason or ""
             await self._send(
-                {"type": "websocket.close", "code": code if is_said else _SERVICE_RESTART, "reason": reason}
+                {"type": "websocket.close", "code": code if is_sendable else _SERVICE_RESTART, "reason": reason}
             )
 
 

@@ -1,8 +1,8 @@
 """Episodes as trajectories of ATIF, Harbor's format, and back.
 
-The reset is a step of the user, each action one of the agent, with the tool that it calls and what came of it. What
-ATIF has no field for (seed, task, rewards, times, the exact answers, tokens of the whole episode) is in
-``extra.openenv``, from which an import makes the same episode again.
+The reset is a step of the user, each action a step of the agent, with the tool that it calls and its result. What ATIF
+has no field for (seed, task, rewards, times, the exact answers, tokens of the whole episode) is in ``extra.openenv``,
+from which an import makes the same episode again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,14 +25,7 @@ _Answer = tuple[list[int], list[float]]
 
 
 def trajectory_of(record: EpisodeRecord) -> dict[str, Any]:
-    """Return an episode as a trajectory.
-
-    Args:
-        record: The episode.
-
-    Returns:
-        A document of ATIF 1.8.
-    """
+    """Return an episode as a trajectory."""
     episode, conversation = record.episode, record.conversation
     actions = sum(entry.kind != RESET for entry in record.entries)
     answers = iter(_answers_of(conversation, actions))
@@ -59,9 +52,6 @@ def trajectory_of(record: EpisodeRecord) -> dict[str, Any]:
 
 def record_of(trajectory: Any) -> EpisodeRecord:
     """Return the episode of a trajectory, whatever has written it.
-
-    Args:
-        trajectory: A document of ATIF.
 
     Raises:
         ConfigurationError: It is none.

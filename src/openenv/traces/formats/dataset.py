@@ -26,7 +26,7 @@ def dataset(
         path: File of traces.
         where: Filter; by default all but evaluations (`openenv.traces.Episode.is_evaluation`).
         limit: Maximum number of episodes, the newest.
-        cache_dir: Folder for the dataset's own files; by default that of ``datasets``.
+        cache_dir: Folder for the dataset's files; by default that of ``datasets``.
 
     Returns:
         The dataset, with the columns of ``openenv.traces.row_of``: ``messages`` and ``tools`` for TRL's ``SFTTrainer``,

@@ -31,20 +31,15 @@ _REASONING = "reasoning"
 _SAMPLE_NAME = re.compile(r"samples/(?P<id>.+)_epoch_(?P<epoch>\d{1,9})\.json")
 _ZIP_ZSTANDARD = 93
 _COMPRESSIONS = (ZIP_STORED, ZIP_DEFLATED, _ZIP_ZSTANDARD)
-# Bytes that anything may unpack to, and how many times its size beyond: agents say the same again and again.
+# Bytes that anything may unpack to, and how many times its size beyond: agents repeat texts again and again.
 _SMALL = 64 * 1024 * 1024
-_MOST_REPEATED = 100
+_MAX_REPEATED = 100
 # Bytes that are unpacked at once: of these, Zstandard makes a hundred million at most.
 _PIECE = 4096
 
 
 class InspectLogWriter:
-    """Writer of a log, episode by episode; a context manager, at whose end the log is complete.
-
-    Args:
-        file: The file, open for writing.
-        task: Name of the log's task.
-    """
+    """Writer of a log, episode by episode; a context manager, at whose end the log is complete."""
 
     def __init__(self, file: IO[bytes], task: str = "openenv") -> None:
         self._zip = ZipFile(file, "w", ZIP_DEFLATED)
@@ -111,9 +106,6 @@ class InspectLogWriter:
 def read_log(path: Path) -> Iterator[EpisodeRecord]:
     """Read the episodes of a log, whatever has written it.
 
-    Args:
-        path: The log.
-
     Raises:
         ConfigurationError: The file is no log of Inspect's, or the package inspect-ai is not installed.
     """
@@ -142,31 +134,31 @@ def read_log(path: Path) -> Iterator[EpisodeRecord]:
 
 def _samples_in(log: ZipFile, size: int) -> Iterator[tuple[re.Match[str], bytes]]:
     """Unpack the samples of a log one after another, each with its name; a small file may stand for terabytes."""
-    left = _SMALL + _MOST_REPEATED * size
+    left = _SMALL + _MAX_REPEATED * size
     for member in log.infolist():
         name = _SAMPLE_NAME.fullmatch(member.filename)
         if name is None:
             continue
         if member.compress_type not in _COMPRESSIONS:
             raise ValueError(f"{member.filename} is compressed by a method that logs do not have")
-        content = _unpacked(log, member, min(left, _SMALL + _MOST_REPEATED * member.compress_size, MAX_JSON_BYTES))
+        content = _unpacked(log, member, min(left, _SMALL + _MAX_REPEATED * member.compress_size, MAX_JSON_BYTES))
         check_json_size(content)
         left -= len(content)
         yield name, content
 
 
-def _unpacked(log: ZipFile, member: ZipInfo, most: int) -> bytes:
+def _unpacked(log: ZipFile, member: ZipInfo, limit: int) -> bytes:
     content = bytearray()
     with log.open(member) as stream:
         for piece in iter(partial(stream.read, _PIECE), b""):
             content += piece
-            if len(content) > most:
-                raise ValueError(f"{member.filename} unpacks to more than the {most} bytes that it may have")
+            if len(content) > limit:
+                raise ValueError(f"{member.filename} unpacks to more than the {limit} bytes that it may have")
     return bytes(content)
 
 
 def _errors_of_others() -> tuple[type[Exception], ...]:
-    """Return what reading a file that is no log raises; up to Python 3.13, Inspect brings the package zstandard."""
+    """Return the exceptions of reading a file that is no log; up to Python 3.13, Inspect installs zstandard."""
     known = (OSError, ValueError, LookupError, TypeError, RuntimeError, BadZipFile, zlib.error, EOFError)
     try:
         from zstandard import ZstdError
@@ -196,7 +188,7 @@ def _sample_of(record: EpisodeRecord) -> dict[str, Any]:
 
 
 def _written(message: Message) -> dict[str, Any]:
-    """Write a message as Inspect has it."""
+    """Write a message in Inspect's form."""
     written: dict[str, Any] = {"role": message["role"], "content": message.get("content") or ""}
     if message["role"] == "tool":
         written |= {"tool_call_id": message.get("tool_call_id"), "function": message.get("name")}
@@ -258,7 +250,7 @@ def _foreign(sample: Mapping[str, Any]) -> EpisodeRecord:
 
 
 def _extra_of(sample: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what an episode has no column for."""
+    """Return the fields for which an episode has no column."""
     extra = {"epoch": sample["epoch"], "target": sample.get("target"), "scores": sample.get("scores") or {}}
     if sample.get("error"):
         extra["error"] = sample["error"]["message"]
@@ -268,7 +260,7 @@ def _extra_of(sample: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _reward_of(scores: Mapping[str, Mapping[str, Any]]) -> float | None:
-    """Return the first score that is a number, or says correct or incorrect."""
+    """Return the first score that is a number, or is ``correct`` or ``incorrect``."""
     letters = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
     for score in scores.values():
         value = score.get("value")
@@ -288,7 +280,7 @@ def _read(message: Mapping[str, Any]) -> Message:
     if reasoning:
         read["reasoning_content"] = reasoning
     if message["role"] == "tool":
-        if message.get("error"):  # which stands in place of the content, as Inspect shows it to models
+        if message.get("error"):  # which replaces the content, as Inspect shows it to models
             read["content"] = f"Error: {message['error']['message']}"
         read |= {"tool_call_id": message.get("tool_call_id"), "name": message.get("function")}
     calls = message.get("tool_calls") or []

@@ -1,8 +1,8 @@
-"""Episodes as conversations: rows that TRL's trainers take, and entries that are made of a conversation.
+"""Episodes as conversations: rows that TRL's trainers take, and entries from a conversation.
 
-An episode whose model's side is on record has that conversation. Of any other one a conversation is made: the user says
-what the environment shows, and an action is a call of its tool, or else its JSON as text. Pictures and long arrays are
-left out of the texts.
+An episode whose model's side is on record has that conversation. Of any other episode a conversation is made: the
+environment's texts are the user's, and an action is a call of its tool, or else its JSON as text. Pictures and long
+arrays are left out of the texts.
 """
 
 import json
@@ -29,8 +29,8 @@ def row_of(record: EpisodeRecord) -> dict[str, Any]:
 
     Returns:
         ``messages`` and ``tools`` as TRL's ``SFTTrainer`` takes them; ``reward``, ``rewards`` of the steps,
-        ``components`` and ``scores`` of other rubrics by name; what the episode is (``id``, ``environment``,
-        ``version``, ``task``, ``ending``, ``length``, ``label``), and what the model's side knows (``model``,
+        ``components`` and ``scores`` of other rubrics by name; the episode's properties (``id``, ``environment``,
+        ``version``, ``task``, ``ending``, ``length``, ``label``), and those of the model's side (``model``,
         ``prompt_ids``, ``completion_ids``, ``logprobs``, ``env_mask``).
     """
     episode, conversation = record.episode, record.conversation
@@ -57,9 +57,9 @@ def row_of(record: EpisodeRecord) -> dict[str, Any]:
 
 
 def messages_of(record: EpisodeRecord) -> list[Message]:
-    """Return an episode's conversation, which ends with what the agent said or a tool answered."""
+    """Return an episode's conversation, which ends with a message of the agent or a tool's answer."""
     conversation = record.conversation
-    messages = _made(record.entries) if conversation is None else [dict(each) for each in conversation.messages]
+    messages = _from_entries(record.entries) if conversation is None else [dict(each) for each in conversation.messages]
     while len(messages) > 1 and messages[-1]["role"] == "user":
         messages.pop()  # no action follows it
     return messages
@@ -74,7 +74,7 @@ def action_call(request: Any) -> tuple[str, Mapping[str, Any]] | None:
 
 
 def shown(entry: Entry) -> str:
-    """Return what an entry's answer shows, as text: the observation, or the message of the error."""
+    """Return the text of an entry's answer: the observation, or the message of the error."""
     if entry.failed:
         return str(entry.answer.get("message", ""))
     observation = entry.observation
@@ -83,12 +83,7 @@ def shown(entry: Entry) -> str:
 
 
 def entries_of_messages(messages: Sequence[Message], *, at: float) -> Iterator[Entry]:
-    """Make entries of a conversation that was recorded elsewhere: a reset, and a step for each answer of the model.
-
-    Args:
-        messages: The conversation in OpenAI's form.
-        at: When the episode began, in seconds since 1970.
-    """
+    """Make entries of a conversation that was recorded elsewhere: a reset, and a step for each answer of the model."""
     kind = RESET
     request: Mapping[str, Any] = {}
     seen: list[Message] = []
@@ -106,7 +101,7 @@ def _entry(kind: str, request: Mapping[str, Any], seen: Sequence[Message], at: f
     return Entry(kind, at, 0.0, request, {"observation": {"messages": seen}, "reward": None, "done": False}, False)
 
 
-def _made(entries: Sequence[Entry]) -> list[Message]:
+def _from_entries(entries: Sequence[Entry]) -> list[Message]:
     messages: list[Message] = []
     for turn, entry in enumerate(entries):
         if entry.kind == RESET:

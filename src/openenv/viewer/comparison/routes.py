@@ -31,11 +31,7 @@ class _TasksQuery(BaseModel):
 
 
 def comparison_routes(sources: Sequence[Source]) -> list[BaseRoute]:
-    """Return the routes that compare sources.
-
-    Args:
-        sources: The sources. Episodes are named by the number of their source, from 1, a colon, and their id.
-    """
+    """Return the routes that compare sources; episodes have the number of their source, from 1, before their id."""
     beside = [compared(source) for source in sources]
     answers: dict[str, Callable[[Request], Any]] = {
         "overview": partial(_overview, sources, beside),
@@ -46,7 +42,7 @@ def comparison_routes(sources: Sequence[Source]) -> list[BaseRoute]:
 
 
 def _overview(sources: Sequence[Source], beside: Sequence[ComparedSource], request: Request) -> Any:
-    """Return each source with its view, and what it is; of one that can't be read, why."""
+    """Return each source with its view and summary; of a source that can't be read, the reason."""
     return [
         {"name": source.name, "view": source.view, **_about(each)} for source, each in zip(sources, beside, strict=True)
     ]
@@ -73,7 +69,7 @@ def _tasks(beside: Sequence[ComparedSource], request: Request) -> Any:
 
 
 def _tasks_of(source: ComparedSource) -> Mapping[str, TaskEpisodes]:
-    """Return the tasks of a source; none of one that can't be read, of which the overview says why."""
+    """Return the tasks of a source; none of a source that can't be read, whose reason is in the overview."""
     try:
         return source.tasks()
     except (ConfigurationError, OSError):
@@ -94,10 +90,10 @@ def _row(key: str, played: Sequence[Mapping[str, TaskEpisodes]]) -> dict[str, An
 
 def _ids(key: str, cells: Sequence[dict[str, Any] | None], beside: Sequence[ComparedSource]) -> list[str]:
     """Return the episodes that show the difference: the best where the mean is highest, elsewhere the worst."""
-    most = max(cell["mean_reward"] for cell in cells if cell is not None)
+    highest = max(cell["mean_reward"] for cell in cells if cell is not None)
     ids = []
     for number, (cell, source) in enumerate(zip(cells, beside, strict=True), 1):
-        name = None if cell is None else source.trace_of(key, best=cell["mean_reward"] == most)
+        name = None if cell is None else source.trace_of(key, best=cell["mean_reward"] == highest)
         ids += [] if name is None else [f"{number}:{name}"]
     return ids
 
@@ -111,7 +107,7 @@ def _difference(sources: Sequence[Source], request: Request) -> Any:
 
 def _entries(sources: Sequence[Source], name: str, opened: ExitStack) -> Any:
     number, _, episode = name.partition(":")
-    known = [str(place) for place, source in enumerate(sources, 1) if source.traces is not None]
+    known = [str(count) for count, source in enumerate(sources, 1) if source.traces is not None]
     if number not in known:
         raise ConfigurationError(
             f"Expected the number of what is compared ({', '.join(known)}), a colon and the id of an episode, as in "

@@ -27,7 +27,7 @@ from openenv.viewer.source import Source
 _LAST_STEPS = 10
 _COMPONENTS = "episode/reward_components/"
 # Episodes of a file of traces whose components are read, and of a task that the best and the worst are found among.
-_MOST_READ = 300
+_MAX_READ = 300
 _TASK = ("split", "index", "seed")
 
 
@@ -36,7 +36,7 @@ class TaskEpisodes:
     """Episodes of one task in one source.
 
     Attributes:
-        task: What their resets were passed.
+        task: Arguments of their resets.
         mean_reward: Mean of their rewards.
         episodes: Number of episodes.
     """
@@ -70,12 +70,7 @@ def compared(source: Source) -> ComparedSource:
 
 
 class ComparedRun:
-    """Training run; of each task, the episodes of the last step that played it.
-
-    Args:
-        folder: The run's folder.
-        traces: The file in which its episodes are on record; ``None`` for none.
-    """
+    """Training run; of each task, the episodes of the last step that played it."""
 
     def __init__(self, folder: Path, traces: str | Path | None) -> None:
         self._run = RunFolder(folder)
@@ -87,7 +82,7 @@ class ComparedRun:
         self._forget_rows()
 
     def about(self) -> dict[str, Any]:
-        """Return what was trained, and its scores: the reward and its components over the last steps, then players'."""
+        """Return the model, and its scores: the reward and its components over the last steps, then players'."""
         settings = self._run.read_settings()
         with self._lock:
             for _, line in self._rows.new_lines():
@@ -137,17 +132,13 @@ class ComparedRun:
 
 
 class ComparedEpisodes:
-    """Evaluation, or collected episodes.
-
-    Args:
-        folder: Its folder.
-    """
+    """Evaluation, or collected episodes."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = EpisodeFolder(folder)
 
     def about(self) -> dict[str, Any]:
-        """Return what was played, and the estimates."""
+        """Return the environment, the player and the estimates."""
         summary = self._folder.summary()
         first, *others = summary["estimates"] or [None]
         # The name of the first says how the tokens were sampled, which differs between what is compared.
@@ -180,11 +171,7 @@ class ComparedEpisodes:
 
 
 class ComparedTraces:
-    """File of traces.
-
-    Args:
-        file: The file, or the address of a database.
-    """
+    """File of traces."""
 
     def __init__(self, file: str | Path) -> None:
         self._file = file
@@ -204,7 +191,7 @@ class ComparedTraces:
             }
 
     def tasks(self) -> Mapping[str, TaskEpisodes]:
-        """Return the tasks that were named."""
+        """Return the tasks that have a name."""
         with TraceFile(self._file) as traces:
             found = {}
             for group in traces.groups(*_TASK):
@@ -217,7 +204,7 @@ class ComparedTraces:
         """Return the id of a task's best or worst episode."""
         task = parse_json(key)
         with TraceFile(self._file) as traces:
-            episodes = [each for each in traces.episodes(Filter(**task), _MOST_READ) if each.reward is not None]
+            episodes = [each for each in traces.episodes(Filter(**task), _MAX_READ) if each.reward is not None]
         if not episodes:
             return None
         ranked = sorted(episodes, key=lambda each: each.reward or 0.0)
@@ -268,7 +255,7 @@ def _mean_of(groups: list[Group]) -> list[dict[str, Any]]:
 def _components_of(traces: TraceFile) -> list[dict[str, Any]]:
     """Return the mean of each component over the newest episodes."""
     totals: dict[str, list[float]] = {}
-    for episode in traces.episodes(limit=_MOST_READ):
+    for episode in traces.episodes(limit=_MAX_READ):
         try:
             entries = list(traces.entries(episode.id, long_values=False))
         except ConfigurationError:  # some of its entries are not on record

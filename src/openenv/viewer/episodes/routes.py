@@ -1,30 +1,25 @@
-"""Routes below ``/web/results``: how an evaluation or a collecting went, by component and by task."""
+"""Routes below ``/web/results``: estimates of an evaluation or a collection, by component and by task."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
 from openenv.core.rubrics.bounds import reaches
 from openenv.records.episodes import EpisodeFolder, Order, PlayedEpisode, PlayedTask, task_key
 from openenv.records.evaluation import Estimate, Evaluation
 from openenv.traces.episodes import Count
 from openenv.traces.reading import TraceFile
-from openenv.viewer.answers import answered
+from openenv.viewer.answers import folder_routes
 from openenv.viewer.episode_notes import usable_traces, with_messages
 from openenv.viewer.episodes.traces import trace_of
 
 BELOW = "/web/results/"
 # Rewards of a task that are shown.
-_MOST_REWARDS = 200
-
-Answer = Callable[[EpisodeFolder, Mapping[str, str]], Any]
+_MAX_REWARDS = 200
 
 
 class _NoQuery(BaseModel):
@@ -52,21 +47,9 @@ class _ExtremesQuery(BaseModel):
 
 
 def episode_routes(folder: Path) -> list[BaseRoute]:
-    """Return the routes that show the folder of an evaluation or of collected episodes.
-
-    Args:
-        folder: The folder.
-    """
-    shown = EpisodeFolder(folder)
-    answers: dict[str, Answer] = {"summary": _summary, "tasks": _tasks, "extremes": _extremes}
-    return [
-        Route(BELOW + name, partial(_answered, shown, answer), include_in_schema=False)
-        for name, answer in answers.items()
-    ]
-
-
-async def _answered(folder: EpisodeFolder, answer: Answer, request: Request) -> Response:
-    return await answered(answer, folder, dict(request.query_params))
+    """Return the routes that show the folder of an evaluation or of collected episodes."""
+    answers = {"summary": _summary, "tasks": _tasks, "extremes": _extremes}
+    return folder_routes(BELOW, EpisodeFolder(folder), answers)
 
 
 def _summary(folder: EpisodeFolder, query: Mapping[str, str]) -> Any:
@@ -103,8 +86,8 @@ def _extremes(folder: EpisodeFolder, query: Mapping[str, str]) -> Any:
     with ExitStack() as opened:
         traces = usable_traces(folder.traces, opened)
         return {
-            "best": best and best.best and _said(folder, best, best.best, traces),
-            "worst": worst and worst.worst and _said(folder, worst, worst.worst, traces),
+            "best": best and best.best and _with_messages(folder, best, best.best, traces),
+            "worst": worst and worst.worst and _with_messages(folder, worst, worst.worst, traces),
         }
 
 
@@ -121,7 +104,7 @@ def _row(
         "high": estimate.high if estimate is not None and estimate.value == mean else None,
         "components": task.components,
         "left_out": task.left_out,
-        "rewards": [episode.reward for episode in task.episodes[:_MOST_REWARDS]],
+        "rewards": [episode.reward for episode in task.episodes[:_MAX_REWARDS]],
         "episodes": len(task.episodes),
         "successes": None if success is None else sum(reaches(episode.reward, success) for episode in task.episodes),
         "best": task.best and _note(task, task.best, traces),
@@ -129,7 +112,9 @@ def _row(
     }
 
 
-def _said(folder: EpisodeFolder, task: PlayedTask, episode: PlayedEpisode, traces: TraceFile | None) -> dict[str, Any]:
+def _with_messages(
+    folder: EpisodeFolder, task: PlayedTask, episode: PlayedEpisode, traces: TraceFile | None
+) -> dict[str, Any]:
     return with_messages(_note(task, episode, traces), folder.messages(episode))
 
 

@@ -1,1 +1,1 @@
-"""One HTML file of what a page shows: the page's own scripts, and the answers of its routes."""
+"""An HTML file of what a page shows: the page's scripts, and the answers of its routes."""

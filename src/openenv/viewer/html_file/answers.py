@@ -11,28 +11,24 @@ from starlette.applications import Starlette
 from openenv.core.exceptions import ConfigurationError
 from openenv.viewer.answers import json_of
 
-# Bytes of an observation that an environment's own view is made of, as on the page.
-_MOST_VIEWED = 1_000_000
+# Bytes of an observation of which an environment makes its view, as on the page.
+_MAX_VIEWED = 1_000_000
 # Observations of an environment without a view after which none is expected.
-_MOST_TRIED = 20
+_MAX_TRIED = 20
 
 
 class Answers:
     """Answers that are read from an application and kept as JSON, until a limit is reached.
 
-    Args:
-        app: The application, without its guard.
-        max_bytes: Most bytes of what is kept.
-
     Attributes:
         kept: The answers by ``key_of``.
-        left_out: Number of what did not fit, or could not be read, by what it is.
+        left_out: Number of answers that did not fit, or could not be read, by their name in the plural.
     """
 
     def __init__(self, app: Starlette, max_bytes: int) -> None:
         transport = httpx.ASGITransport(app, client=("127.0.0.1", 0))
         self._client = httpx.AsyncClient(transport=transport, base_url="http://viewer.invalid")
-        self._room = max_bytes
+        self._bytes_left = max_bytes
         self._without_view: Counter[str] = Counter()
         self.kept: dict[str, bytes] = {}
         self.left_out: Counter[str] = Counter()
@@ -46,9 +42,9 @@ class Answers:
         await self._client.aclose()
 
     @property
-    def has_room(self) -> bool:
-        """Room for more; false once the limit is reached."""
-        return self._room > 0
+    def is_open(self) -> bool:
+        """True until the limit is reached."""
+        return self._bytes_left > 0
 
     async def read(self, path: str, **query: Any) -> Any:
         """Return the answer to a path; ``None`` where it is no success."""
@@ -67,12 +63,12 @@ class Answers:
         return answer.json()
 
     async def view(self, environment: str, answer: Mapping[str, Any]) -> Any:
-        """Return what an environment shows of an entry's answer; ``None`` without an observation or a view of it."""
+        """Return an environment's view of an entry's answer; ``None`` without an observation or a view of it."""
         observation = answer.get("observation")
         if not isinstance(observation, Mapping) or not observation:
             return None
         shown = {**observation, "reward": answer.get("reward"), "done": bool(answer.get("done"))}
-        if len(json_of(shown)) > _MOST_VIEWED or self._without_view[environment] >= _MOST_TRIED:
+        if len(json_of(shown)) > _MAX_VIEWED or self._without_view[environment] >= _MAX_TRIED:
             return None
         viewed = await self._client.post("/web/view", json={"environment": environment, "observation": shown})
         found = viewed.json() if viewed.is_success else {"html": None}
@@ -80,13 +76,7 @@ class Answers:
         return found
 
     def keep(self, what: str, contents: Mapping[str, Any], spare: int = 0) -> bool:
-        """Keep answers if all of them fit.
-
-        Args:
-            what: What they are, in the plural, for the list of what was left out.
-            contents: The answers by their keys, see ``key_of``.
-            spare: Bytes to reserve beside them.
-        """
+        """Keep answers if all of them fit."""
         written = {key: json_of(content) for key, content in contents.items()}
         fits = self.reserve(spare + sum(len(key) + len(content) for key, content in written.items()))
         if fits:
@@ -95,13 +85,13 @@ class Answers:
         return fits
 
     def put(self, key: str, content: Any) -> None:
-        """Keep an answer that is small, or for which room was reserved."""
+        """Keep an answer that is small, or for which bytes were reserved."""
         self.kept[key] = json_of(content)
 
     def reserve(self, size: int) -> bool:
-        """Reserve room for so many bytes; return whether there is as much."""
-        fits = size <= self._room
-        self._room -= size * fits
+        """Reserve bytes; return whether there are as many."""
+        fits = size <= self._bytes_left
+        self._bytes_left -= size * fits
         return fits
 
     async def add(self, what: str, path: str, **query: Any) -> Any:
@@ -115,12 +105,7 @@ class Answers:
 
 
 def key_of(path: str, **query: Any) -> str:
-    """Return what an answer is kept by.
-
-    Args:
-        path: Path of the route; with ``?*`` behind it, the answer is that to every other query.
-        **query: What the path's query names, besides a range.
-    """
+    """Return the key of an answer; a path with ``?*`` behind it has the same answer to every other query."""
     return f"{path}?{urlencode(sorted((name, _text(value)) for name, value in query.items()))}" if query else path
 
 

@@ -1,4 +1,4 @@
-"""Contents of each view of the page, read from its routes in the order of what matters most."""
+"""Contents of each view of the page, read from its routes in the order of importance."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -13,9 +13,9 @@ from openenv.viewer.html_file.answers import Answers, key_of
 
 _EPISODES, _STEPS, _TASKS = "episodes", "steps of episodes", "tasks"
 _TABLES, _DIFFERENCES = "tables of tasks", "differences of episodes"
-# Episodes of a list, whole entries that one request reads, and rows that one does.
-_MOST_LISTED, _PAGE, _ROWS = 100, 20, 500
-# What a server without an environment has of one.
+# Episodes of a list, whole entries of a request, and rows of a request.
+_MAX_LISTED, _PAGE, _ROWS = 100, 20, 500
+# Description of the environment by a server without one.
 _NAMELESS = {"name": None, "custom": None}
 # The order of tasks that the page shows first.
 _FIRST_ORDER = "worst"
@@ -26,14 +26,8 @@ _NONE = 5
 async def add_view(answers: Answers, view: str, query: Mapping[str, str], prefix: str = "") -> None:
     """Add what a view shows.
 
-    Args:
-        answers: Where to.
-        view: The view: ``compare``, ``run``, ``results`` or ``traces``.
-        query: Query of the page's address.
-        prefix: Path below which the routes are, such as ``1/``.
-
     Raises:
-        ConfigurationError: What it shows can't be read.
+        ConfigurationError: Its contents can't be read.
     """
     config = await answers.require(f"{prefix}web/config")
     # A file has no session and no server that shows observations.
@@ -122,7 +116,7 @@ async def _add_list(answers: Answers, prefix: str, query: Mapping[str, str]) -> 
     path = f"{prefix}web/traces/"
     where = {name: value for name, value in query.items() if name != "order"}
     order = {"order": query["order"]} if "order" in query else {}
-    listed = await answers.require(f"{path}episodes", **where, **order, limit=_MOST_LISTED)
+    listed = await answers.require(f"{path}episodes", **where, **order, limit=_MAX_LISTED)
     total = await answers.require(f"{path}count", **where)
     answers.left_out[_EPISODES] += max(0, total - len(listed))
     await _add_episodes(answers, prefix, [each["id"] for each in listed])
@@ -155,7 +149,7 @@ async def _add_episode(answers: Answers, path: str) -> Any:
     entries = f"{path}/entries"
     if path in answers.kept:
         return json.loads(answers.kept[path])["episode"]
-    fact = await answers.read(path) if answers.has_room else None
+    fact = await answers.read(path) if answers.is_open else None
     rewards = await answers.read(f"{path}/rewards") if fact is not None else None
     if fact is None or rewards is None:
         answers.left_out[_EPISODES] += 1
@@ -178,11 +172,11 @@ async def _brief_entries(answers: Answers, path: str) -> list[Any]:
 
 
 async def _entries(answers: Answers, path: str, environment: str, number: int) -> list[Any]:
-    """Return entries with what the environment shows of each; ``None`` for one that does not fit."""
+    """Return entries with the environment's view of each; ``None`` for an entry that does not fit."""
     entries: list[Any] = []
     while len(entries) < number:
         start, stop = len(entries), min(len(entries) + _PAGE, number)
-        found = await answers.read(path, start=start, stop=stop) if answers.has_room else None
+        found = await answers.read(path, start=start, stop=stop) if answers.is_open else None
         for entry in found or [None] * (stop - start):
             view = None if entry is None else await answers.view(environment, entry["answer"])
             whole = entry and {**entry, "answer": {**entry["answer"], "view": view}}

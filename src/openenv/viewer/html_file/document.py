@@ -1,4 +1,4 @@
-"""HTML file of what a page shows: complete in itself, and without any script but the page's."""
+"""HTML file of a page: complete in itself, and without any script but the page's."""
 
 import base64
 import hashlib
@@ -20,19 +20,14 @@ from openenv.viewer.html_file.contents import add_view
 from openenv.viewer.html_file.script import page_script
 
 MAX_BYTES = 20_000_000
-"""Most bytes of what a file shows, where nothing else is said; the page's own scripts are 200 KB."""
+"""Default size of the contents in bytes; the page's scripts are 200 KB."""
 
 _LINKS = re.compile(r'<link rel="(?:stylesheet|modulepreload)"[^>]*>\n')
 _SCRIPT = re.compile(r'<script type="module"[^>]*></script>')
 
 
 async def html_file(routes: Sequence[BaseRoute], page: str, max_bytes: int = MAX_BYTES) -> bytes:
-    """Return one HTML file of a page.
-
-    Args:
-        routes: Routes of the viewer that shows it.
-        page: The page: its view and query, such as ``run`` or ``traces?episode=1-17``.
-        max_bytes: Most bytes of what the file shows. What is left out for that is said in the file.
+    """Return an HTML file of a page.
 
     Raises:
         ConfigurationError: There is no such page, or an episode of it is not on record.
@@ -61,7 +56,7 @@ async def html_file(routes: Sequence[BaseRoute], page: str, max_bytes: int = MAX
 
 
 def _views(config: Mapping[str, Any]) -> list[str]:
-    """Return the views that a server's page has, of those that a file may show."""
+    """Return the views of a server's page that a file may show."""
     return (
         ["compare", "traces"] if config["compare"] else [view for view in ("run", "results", "traces") if config[view]]
     )

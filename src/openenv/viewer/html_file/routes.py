@@ -1,4 +1,4 @@
-"""Route that answers with one HTML file of what the page shows."""
+"""Route that answers with an HTML file of what the page shows."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -22,11 +22,7 @@ class _FileQuery(BaseModel):
 
 
 def html_file_routes(routes: Sequence[BaseRoute]) -> list[BaseRoute]:
-    """Return the route of the file.
-
-    Args:
-        routes: The viewer's other routes, which are called for what the file shows.
-    """
+    """Return the route of the file."""
     return [Route("/web/html", partial(_answered, [*routes]), include_in_schema=False)]
 
 

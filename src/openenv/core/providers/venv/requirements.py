@@ -69,12 +69,20 @@ class Requirements:
     def _words(self, line: str) -> Sequence[str]:
         if line.startswith("-"):
             return shlex.split(line)
-        requirement = _requirement(line)
+        requirement = requirement_of(line)
         source = self.sources.get(canonicalize_name(requirement.name)) if requirement else None
         if requirement is None or source is None:
             return [line]
         *option, folder = source
         return [*option, f"{folder}[{','.join(sorted(requirement.extras))}]" if requirement.extras else folder]
+
+
+def requirement_of(line: str) -> Requirement | None:
+    """Return the requirement in a line of a list; ``None`` for an option, a path or an address, which pip reads."""
+    try:
+        return Requirement(line)
+    except InvalidRequirement:
+        return None
 
 
 def read_requirements(folder: Path, within: Path | None = None) -> Requirements:
@@ -205,15 +213,8 @@ def _without_ours(listed: Iterable[str]) -> tuple[tuple[str, ...], frozenset[str
 
 
 def _ours(line: str) -> Requirement | None:
-    requirement = _requirement(line)
+    requirement = requirement_of(line)
     return requirement if requirement and canonicalize_name(requirement.name) in OURS else None
-
-
-def _requirement(line: str) -> Requirement | None:
-    try:
-        return Requirement(line)
-    except InvalidRequirement:  # an option or a path, which pip reads
-        return None
 
 
 def _toml(text: str, file: Path) -> dict[str, Any]:
