@@ -29,13 +29,16 @@ MAX_LINE_BYTES = MAX_JSON_BYTES
 """A line of JSON has an episode, with its pictures."""
 
 # The time and the memory that tomllib takes for a key grow with the square of its parts.
-_MAX_KEY_PARTS = 32
+_MAX_KEY_PARTS = 16
 _KEY_PART = r"""(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
-_DEEP_KEY = re.compile(rf"(?<![\w.-]){_KEY_PART}(?:[ \t]*+\.[ \t]*+{_KEY_PART}){{{_MAX_KEY_PARTS}}}")
+_DEEP_KEY = re.compile(rf"(?<![\w.\\-]){_KEY_PART}(?:[ \t]*+\.[ \t]*+{_KEY_PART}){{{_MAX_KEY_PARTS}}}")
 _MAX_JSON_VALUES = 10_000_000
 # A project's own file; a lock, which is parsed by itself, is larger.
 _MAX_PROJECT_BYTES = 1024 * 1024
 _MAX_YAML_DEPTH = 64
+# Python writes no whole number of more than 4300 digits, and to read one in base 60 takes quadratic time.
+_MAX_DIGITS = 3500
+_LONG_NUMBER = re.compile(rf"0[xob][\da-fA-F_]{{{_MAX_DIGITS}}}")
 # In characters and nodes, aliases counted as often as they stand: four times what a file without any can hold.
 _MAX_YAML_SIZE = 4 * MAX_YAML_BYTES
 
@@ -144,6 +147,8 @@ def parse_toml(text: str) -> dict[str, Any]:
     _check_length(len(text), MAX_TOML_BYTES)
     if found := _DEEP_KEY.search(text):
         raise DocumentError(f"expected keys of at most {_MAX_KEY_PARTS} parts, got one that begins {found[0]!r:.60}")
+    if found := _LONG_NUMBER.search(text):
+        raise DocumentError(f"expected numbers of at most {_MAX_DIGITS} digits, got one that begins {found[0]:.60}")
     tables: dict[str, Any] = _parsed(tomllib.loads, text)
     return tables
 
@@ -274,6 +279,8 @@ class _BoundedLoader(yaml.SafeLoader):
 
     def _size_of(self, node: yaml.Node) -> int:
         if isinstance(node, yaml.ScalarNode):
+            if node.tag == "tag:yaml.org,2002:int" and len(node.value) > _MAX_DIGITS:
+                raise _fault(f"expected numbers of at most {_MAX_DIGITS} digits", node.start_mark)
             return 1 + len(node.value)
         parts = node.value if isinstance(node, yaml.SequenceNode) else [part for pair in node.value for part in pair]
         size = 1 + sum(self._sizes[id(part)] for part in parts)
