@@ -9,6 +9,7 @@ import os
 import re
 import stat
 import tomllib
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -124,7 +125,16 @@ def check_json_size(text: str | bytes) -> None:
     if len(text) <= _MAX_JSON_VALUES:
         return
     between = (",", "[", "{") if isinstance(text, str) else (b",", b"[", b"{")
-    if sum(map(text.count, between)) > _MAX_JSON_VALUES:  # type: ignore[arg-type]
+    check_value_count(sum(map(text.count, between)))  # type: ignore[arg-type]
+
+
+def check_value_count(count: int) -> None:
+    """Check that a document has not too many values to be read, whatever they take on disk.
+
+    Raises:
+        DocumentError: It has too many.
+    """
+    if count > _MAX_JSON_VALUES:
         raise DocumentError(f"expected at most {_MAX_JSON_VALUES} values, but it has more")
 
 
@@ -202,10 +212,12 @@ def read_lines(file: Path) -> Iterator[bytes]:
         ConfigurationError: It can't be read, or a line is longer; the message names the file.
     """
     with open_regular(file) as stream:
+        mark = BOM_UTF8  # with which programs of Windows begin a file
         while line := stream.readline(MAX_LINE_BYTES + 1):
             if len(line) > MAX_LINE_BYTES:
                 raise ConfigurationError(f"{file}: expected lines of at most {MAX_LINE_BYTES} bytes, got a longer one.")
-            yield line
+            yield line.removeprefix(mark)
+            mark = b""
 
 
 def open_regular(file: Path) -> BinaryIO:
@@ -241,7 +253,7 @@ def _read(file: Path, max_bytes: int, form: str, parse: Callable[[str], Any]) ->
         content = stream.read(max_bytes + 1)
     try:
         _check_length(len(content), max_bytes)
-        return parse(content.decode("utf-8"))
+        return parse(content.removeprefix(BOM_UTF8).decode("utf-8"))
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"{file}: is not UTF-8 text; save it as UTF-8.") from error
     except DocumentError as error:

@@ -383,7 +383,7 @@ ORIGINS = {
     "KeyError": "KeyError",
     "It is a sentence.": "It is a sentence.",
     "ValueError: a: b\nc (<string>, line 8, in <module>)": "a: b\nc",
-    "The reward component 'a (b)' raised KeyError (/w.py, line 8, in f)": "The reward component 'a (b)' raised KeyError",
+    "The reward component 'a (b)' raised KeyError (/w, line 8, in f)": "The reward component 'a (b)' raised KeyError",
     "ValueError: " + " (" * 100_000 + ", line 1, in x": " (" * 100_000 + ", line 1, in x",
     "ValueError: x" + ", line 1, in x)" * 100_000 + " ": "x" + ", line 1, in x)" * 100_000 + " ",
     "The reward component '" + "' raised " * 50_000: "The reward component '" + "' raised " * 50_000,
