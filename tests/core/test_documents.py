@@ -105,13 +105,40 @@ DEEP_KEYS = {
 
 @pytest.mark.parametrize("text", DEEP_KEYS.values(), ids=DEEP_KEYS)
 def test_toml_keys_of_thousands_of_parts_are_refused_without_reading_them(text: str) -> None:
-    with pytest.raises(DocumentError, match="keys of at most 32 parts"):
+    with pytest.raises(DocumentError, match="keys of at most 16 parts"):
         parse_toml(text)
+
+
+def test_quotes_that_nothing_closes_take_no_time_beyond_their_length() -> None:
+    with pytest.raises(DocumentError):
+        parse_toml('"\\' * 400_000)
+
+
+LONG_NUMBERS = {
+    "base 60": "1" + ":1" * 120_000,
+    "base 16": "steps: 0x" + "f" * 200_000,
+    "base 8": "[0" + "7" * 200_000 + "]",
+    "base 2": "0b" + "1" * 200_000,
+    "a key": "-" + "9_" * 100_000 + "9: x",
+}
+
+
+@pytest.mark.parametrize("text", LONG_NUMBERS.values(), ids=LONG_NUMBERS)
+def test_whole_numbers_that_python_could_not_write_are_refused_without_reading_them(text: str) -> None:
+    with pytest.raises(DocumentError, match="at most 3500 digits"):
+        parse_yaml(text)
+
+
+def test_neither_are_those_of_toml() -> None:
+    with pytest.raises(DocumentError, match="at most 3500 digits"):
+        parse_toml("steps = 0x" + "f" * 900_000)
+    assert parse_toml(f'digest = "0x{"f" * 3000}"\nsteps = 0x10')["steps"] == 16
+    assert parse_yaml("{hours: 12:30:00, mask: 0xff}") == {"hours": 45_000, "mask": 255}
 
 
 def test_texts_of_many_points_are_no_keys() -> None:
     numbers = ", ".join(f"{number}.5" for number in range(100))
-    text = f'a.b."c.d".e = "{"one. two, " * 100}"\nf = [{numbers}]\n# {"g . " * 31}\n["{"." * 100}"]\n'
+    text = f'a.b."c.d".e = "{"one. two, " * 100}"\nf = [{numbers}]\n# {"g . " * 15}\n["{"." * 100}"]\n'
     assert set(parse_toml(text)) == {"a", "f", "." * 100}
 
 

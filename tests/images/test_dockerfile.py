@@ -53,3 +53,8 @@ def test_the_scaffold_s_takes_everything(tmp_path: Path) -> None:
     assert read.arguments == {"BASE_IMAGE", "PIP_NO_INDEX"}
     assert read.mentions("wheels")
     assert read.mentions("requirements.lock")
+
+
+@pytest.mark.parametrize("text", ["\n" * 900_000, " " * 900_000, "ARG \n" * 180_000], ids=["lines", "spaces", "ARG"])
+def test_a_file_of_blanks_takes_no_time_beyond_its_length(tmp_path: Path, text: str) -> None:
+    assert dockerfile(tmp_path, f"{text}\n  arg NAME=1\n").arguments == {"NAME"}

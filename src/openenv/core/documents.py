@@ -9,6 +9,7 @@ import os
 import re
 import stat
 import tomllib
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,13 +32,16 @@ MAX_LINE_BYTES = MAX_JSON_BYTES
 """A line of JSON has an episode, with its pictures."""
 
 # The time and the memory that tomllib takes for a key grow with the square of its parts.
-_MAX_KEY_PARTS = 32
+_MAX_KEY_PARTS = 16
 _KEY_PART = r"""(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
-_DEEP_KEY = re.compile(rf"(?<![\w.-]){_KEY_PART}(?:[ \t]*+\.[ \t]*+{_KEY_PART}){{{_MAX_KEY_PARTS}}}")
+_DEEP_KEY = re.compile(rf"(?<![\w.\\-]){_KEY_PART}(?:[ \t]*+\.[ \t]*+{_KEY_PART}){{{_MAX_KEY_PARTS}}}")
 _MAX_JSON_VALUES = 10_000_000
 # A project's own file; a lock, which is parsed by itself, is larger.
 _MAX_PROJECT_BYTES = 1024 * 1024
 _MAX_YAML_DEPTH = 64
+# Python writes no whole number of more than 4300 digits, and to read one in base 60 takes quadratic time.
+_MAX_DIGITS = 3500
+_LONG_NUMBER = re.compile(rf"0[xob][\da-fA-F_]{{{_MAX_DIGITS}}}")
 # In characters and nodes, aliases counted as often as they stand: four times what a file without any can hold.
 _MAX_YAML_SIZE = 4 * MAX_YAML_BYTES
 
@@ -123,7 +127,16 @@ def check_json_size(text: str | bytes) -> None:
     if len(text) <= _MAX_JSON_VALUES:
         return
     between = (",", "[", "{") if isinstance(text, str) else (b",", b"[", b"{")
-    if sum(map(text.count, between)) > _MAX_JSON_VALUES:  # type: ignore[arg-type]
+    check_value_count(sum(map(text.count, between)))  # type: ignore[arg-type]
+
+
+def check_value_count(count: int) -> None:
+    """Check that a document has not too many values to be read, whatever they take on disk.
+
+    Raises:
+        DocumentError: It has too many.
+    """
+    if count > _MAX_JSON_VALUES:
         raise DocumentError(f"expected at most {_MAX_JSON_VALUES} values, but it has more")
 
 
@@ -146,6 +159,8 @@ def parse_toml(text: str) -> dict[str, Any]:
     _check_length(len(text), MAX_TOML_BYTES)
     if found := _DEEP_KEY.search(text):
         raise DocumentError(f"expected keys of at most {_MAX_KEY_PARTS} parts, got one that begins {found[0]!r:.60}")
+    if found := _LONG_NUMBER.search(text):
+        raise DocumentError(f"expected numbers of at most {_MAX_DIGITS} digits, got one that begins {found[0]:.60}")
     tables: dict[str, Any] = _parsed(tomllib.loads, text)
     return tables
 
@@ -199,10 +214,12 @@ def read_lines(file: Path) -> Iterator[bytes]:
         ConfigurationError: It can't be read, or a line is longer; the message names the file.
     """
     with open_regular(file) as stream:
+        mark = BOM_UTF8  # with which programs of Windows begin a file
         while line := stream.readline(MAX_LINE_BYTES + 1):
             if len(line) > MAX_LINE_BYTES:
                 raise ConfigurationError(f"{file}: expected lines of at most {MAX_LINE_BYTES} bytes, got a longer one.")
-            yield line
+            yield line.removeprefix(mark)
+            mark = b""
 
 
 def open_regular(file: Path) -> BinaryIO:
@@ -282,7 +299,7 @@ def _read(file: Path, max_bytes: int, form: str, parse: Callable[[str], Any]) ->
         content = stream.read(max_bytes + 1)
     try:
         _check_length(len(content), max_bytes)
-        return parse(content.decode("utf-8"))
+        return parse(content.removeprefix(BOM_UTF8).decode("utf-8"))
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"{file}: is not UTF-8 text; save it as UTF-8.") from error
     except DocumentError as error:
@@ -320,6 +337,8 @@ class _BoundedLoader(yaml.SafeLoader):
 
     def _size_of(self, node: yaml.Node) -> int:
         if isinstance(node, yaml.ScalarNode):
+            if node.tag == "tag:yaml.org,2002:int" and len(node.value) > _MAX_DIGITS:
+                raise _fault(f"expected numbers of at most {_MAX_DIGITS} digits", node.start_mark)
             return 1 + len(node.value)
         parts = node.value if isinstance(node, yaml.SequenceNode) else [part for pair in node.value for part in pair]
         size = 1 + sum(self._sizes[id(part)] for part in parts)

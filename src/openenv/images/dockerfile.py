@@ -39,7 +39,7 @@ class Dockerfile:
     @property
     def arguments(self) -> set[str]:
         """The names that ``--build-arg`` may give it."""
-        return set(re.findall(r"(?mi)^\s*ARG\s+(\w+)", self.text))
+        return set(re.findall(r"(?mi)^[ \t]*ARG[ \t]+(\w+)", self.text))
 
     def check_takes(self, argument: str) -> None:
         """Raise ``ConfigurationError`` if it has no such argument."""

@@ -34,6 +34,17 @@ def test_an_example_can_be_copied_from_a_narrow_terminal(openenv_here: Any, monk
     assert example == json.loads(openenv_here("info", "openspiel", "--json").stdout)["example"]
 
 
+@pytest.mark.parametrize(
+    "text", ["[" * 200_000, "[a](" * 100_000, "[a](b" * 100_000], ids=["texts", "links", "addresses"]
+)
+def test_links_of_a_stranger_that_never_end_take_no_time_beyond_their_length(
+    openenv: Any, tmp_path: Any, text: str
+) -> None:
+    folder = scaffold(tmp_path, "my_env")
+    (folder / "README.md").write_text(f"# My env\n\nAs in [this](https://example.org): {text}.\n")
+    assert "As in this: [" in " ".join(openenv("info", folder).stdout.split())
+
+
 def test_links_are_told_without_their_addresses(openenv_here: Any) -> None:
     lines = openenv_here("info", "openspiel").stdout.splitlines()
     assert lines[1].startswith("The games of OpenSpiel, from Catch to Go:")

@@ -550,3 +550,16 @@ def test_any_docstring_is_read(text: str) -> None:
 
     say.__doc__ = text
     assert ToolSignature(say, "say").parameters["properties"].keys() == {"word"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a" + " " * 300_000 + "b", "(choices:" * 60_000, "(choices: [1]) " * 30_000 + "b"],
+    ids=["blanks", "beginnings", "choices"],
+)
+def test_a_long_description_takes_no_time_beyond_its_length(text: str) -> None:
+    def move(to: str) -> None:
+        """Move."""
+
+    move.__doc__ = f"Move.\n\nArgs:\n    to: {text}"
+    assert ToolSignature(move, "move").parameters["properties"]["to"]["description"].startswith(text[:9])

@@ -1,6 +1,7 @@
 """Files of tasks, and the choice of one."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,47 @@ class TestFiles:
     def test_what_is_no_task_is_refused_with_its_place(self, tmp_path: Path, name: str, text: str, told: str) -> None:
         with pytest.raises(ConfigurationError, match=told):
             read_tasks(written(tmp_path, name, text), with_a_prompt)
+
+    @pytest.mark.parametrize("name", ["t.jsonl", "t.json"])
+    def test_a_mark_of_the_byte_order_is_no_part_of_it(self, tmp_path: Path, name: str) -> None:
+        text = '{"prompt": "a"}' if name == "t.jsonl" else '[{"prompt": "a"}]'
+        (tmp_path / name).write_text(text, "utf-8-sig")
+        assert read_resets(tmp_path / name) == [{"prompt": "a"}]
+
+    @pytest.mark.parametrize(
+        ("column", "told"),
+        [
+            (pa.nulls(20_000_000, pa.int8()), "at most 10000000 values"),
+            (pa.array([[None] * 20_000_000]), "at most 10000000 values"),
+            (pa.array(["x" * 1_000_000]).take(pa.array([0] * 400)), "at most 268435456 bytes"),
+            (pa.array(["x" * 1_000_000]).take(pa.array([0] * 400)).dictionary_encode(), "at most 268435456 bytes"),
+        ],
+        ids=["rows", "values of a row", "texts", "texts of a dictionary"],
+    )
+    def test_parquet_that_stands_for_more_than_it_has_is_refused(self, tmp_path: Path, column: Any, told: str) -> None:
+        path = tmp_path / "t.parquet"
+        pq.write_table(pa.table({"prompt": column}), path, compression="zstd")
+        assert path.stat().st_size < 1_000_000
+        with pytest.raises(ConfigurationError, match=told):
+            read_resets(path)
+
+    @pytest.mark.parametrize(
+        "table",
+        [
+            pa.table({"prompt": pa.array([10**13], pa.timestamp("s"))}),
+            pa.table({"prompt": pa.array([2**62], pa.duration("s"))}),
+        ],
+        ids=["a time", "a duration"],
+    )
+    def test_parquet_without_a_form_in_python_is_refused(self, tmp_path: Path, table: pa.Table) -> None:
+        pq.write_table(table, tmp_path / "t.parquet")
+        with pytest.raises(ConfigurationError, match="can't be read"):
+            read_resets(tmp_path / "t.parquet")
+
+    def test_a_file_that_is_a_pipe_is_not_waited_for(self, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / "t.parquet")
+        with pytest.raises(ConfigurationError, match="no regular file"):
+            read_resets(tmp_path / "t.parquet")
 
     def test_a_file_that_can_t_be_read(self, tmp_path: Path) -> None:
         with pytest.raises(ConfigurationError, match=r"can't be read from .*nowhere"):

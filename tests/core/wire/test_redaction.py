@@ -16,7 +16,16 @@ from tests.support.servers import RunningServer
 
 from openenv.core.exceptions import EnvironmentFailedError, IllegalActionError, RemoteTracebackError, RequestError
 from openenv.core.wire.errors import error_data
-from openenv.core.wire.redaction import add_traceback, message_of, origin_of, redact, traceback_text, withheld_variables
+from openenv.core.wire.redaction import (
+    add_traceback,
+    message_of,
+    origin_of,
+    redact,
+    traceback_text,
+    withheld_variables,
+    without_credentials,
+    without_origin,
+)
 
 SECRET = "hunter2-hunter2-hunter2"
 
@@ -343,3 +352,44 @@ def test_the_line_that_is_named_is_the_author_s() -> None:
 @pytest.mark.parametrize(("raised", "said"), [(KeyError("a"), "KeyError: 'a'"), (TimeoutError(), "TimeoutError")])
 def test_what_was_raised_without_a_traceback_has_no_line(raised: Exception, said: str) -> None:
     assert origin_of(raised) == said
+
+
+@pytest.mark.parametrize(
+    "after", ["." * 200_000 + "x", ".)" * 100_000 + "\0", "?a=" * 60_000, "x" * 200_000, ";" * 200_000]
+)
+def test_a_long_address_takes_no_time_beyond_its_length(after: str) -> None:
+    """Whoever reaches a server has it log addresses of 64 KiB."""
+    assert without_credentials(f"GET /ws?seed={after}&token=hunter2 HTTP/1.1").endswith("&token=[redacted] HTTP/1.1")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("see http://here/?token=a.b.c).", "see http://here/?token=[redacted])."),
+        ("?token=...", "?token=[redacted].."),
+        ("'/?key=x'", "'/?key=[redacted]'"),
+        ("?token=a;b=1&seed=2", "?token=[redacted]&seed=2"),
+        ("?token=&seed=2", "?token=&seed=2"),
+    ],
+)
+def test_what_follows_an_address_is_no_part_of_it(text: str, shown: str) -> None:
+    assert without_credentials(text) == shown
+
+
+ORIGINS = {
+    "ValueError: it fell (/envs/walk.py, line 8, in step)": "it fell",
+    "ValueError: it fell (hard, line 3": "it fell (hard, line 3",
+    "KeyError (/envs/walk.py, line 8, in step)": "KeyError",
+    "KeyError": "KeyError",
+    "It is a sentence.": "It is a sentence.",
+    "ValueError: a: b\nc (<string>, line 8, in <module>)": "a: b\nc",
+    "The reward component 'a (b)' raised KeyError (/w, line 8, in f)": "The reward component 'a (b)' raised KeyError",
+    "ValueError: " + " (" * 100_000 + ", line 1, in x": " (" * 100_000 + ", line 1, in x",
+    "ValueError: x" + ", line 1, in x)" * 100_000 + " ": "x" + ", line 1, in x)" * 100_000 + " ",
+    "The reward component '" + "' raised " * 50_000: "The reward component '" + "' raised " * 50_000,
+}
+
+
+@pytest.mark.parametrize("text", ORIGINS, ids=range(len(ORIGINS)))
+def test_a_message_is_shown_without_its_origin(text: str) -> None:
+    assert without_origin(text) == ORIGINS[text]

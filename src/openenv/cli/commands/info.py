@@ -31,7 +31,7 @@ from openenv.core.mcp_client import MCPToolClient
 from openenv.train.agents.players import RandomPlayer
 
 INDENT = (0, 0, 0, 2)
-_LINK = re.compile(r"\[([^\]]*)\]\([^)\s]*\)")
+_LINK = re.compile(r"\[([^\[\]]*)\]\([^()\s]*\)")
 
 
 def info(environment: PlayedEnvironment = ".", as_json: AsJson = False) -> None:

@@ -20,8 +20,14 @@ _LONGEST_QUOTE = 200
 _REASONING = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
 _FENCED = re.compile(r"(```|~~~)\w*\n(.*)\1", re.DOTALL)
 _QUOTED = re.compile(
-    r"```.*?(?:```|\Z)|`[^`\n]*`|\"[^\"\n]*\"|“[^“”\n]*”|„[^„“”\n]*[“”]|«[^«»\n]*»|^[ \t]*>[^\n]*",
+    r"```.*?(?:```|\Z)|`[^`\n]*`|\"[^\"\n]*\"|“[^“”\n]*”|‘[^‘’\n]*’|„[^„“”\n]*[“”]|«[^«»\n]*»|^[ \t]*>[^\n]*",
     re.DOTALL | re.MULTILINE,
+)
+# A line that leads to the words of another, and the line behind it.
+_INTRODUCED = re.compile(
+    r"^(?P<lead>[^\n]*\b(?:wrote|writes|said|says|states?|output|text|message|reads|contains?|included?|quotes?|claims?|"
+    r"instructions?|prompt|asks|asked)\b[^\n]*:)[ \t*_]*\n+[^\n]*",
+    re.IGNORECASE | re.MULTILINE,
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n")
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?!\w|\.\d)")
@@ -39,13 +45,14 @@ _FILLER = re.compile(
 )
 _DENIAL = re.compile(
     r"not|cannot|\w+n't|never|unable|neither|nor|without|refused?|if|unless|whether|between|"
-    r"highest|lowest|maximum|minimum|possible|example|rule|scale|asked|asks|says|said|claims|wrote"
+    r"highest|lowest|maximum|minimum|possible|example|rule|scale|asked|asks|says|said|claims|wrote|need"
 )
 # Of a judge that gives no score after all, behind the number; a reason there may have other denials.
-_REFUSAL = re.compile(r"cannot|can't|couldn't|won't|wouldn't|don't|unable|refused?|unless|if")
+_REFUSAL = re.compile(r"cannot|can't|couldn't|won't|wouldn't|don't|unable|refused?|unless|if|quoted|copied|injected")
 # Words that may follow the number.
 _FOLLOWING = re.compile(r"points?|because|for|since|as|overall|given|and|but|so")
 _MARKUP = " \t*_)]}"
+_QUESTION_END = f"{_MARKUP}!"
 _MARKUP_BEFORE = " \t*_([#"
 _AGAIN = "\n\nYour last answer could not be read: {reason} Answer again, with one object of JSON and nothing else."
 
@@ -142,7 +149,8 @@ def number_verdict(answer: str) -> float:
     try:
         named = json_verdict(bare)
     except VerdictError:
-        text = _OUT_OF_ONE.sub("", _QUOTED.sub(" ", bare))
+        text = _INTRODUCED.sub(_without_what_follows, _QUOTED.sub(" ", bare))
+        text = _OUT_OF_ONE.sub("", text)
     else:
         text = "\n".join(f"{name}: {number}" for name, number in named.items() if not isinstance(number, str | bool))
     found = _NUMBER.findall(text)
@@ -163,6 +171,12 @@ def _bare(answer: str) -> str:
     return fenced[2].strip() if fenced else rest
 
 
+def _without_what_follows(introduced: re.Match[str]) -> str:
+    """Return a line that leads to the words of another without these, unless it leads to the judge's own score."""
+    is_own = any(map(_SCORE.fullmatch, _words(introduced["lead"])))
+    return introduced[0] if is_own else introduced["lead"]
+
+
 def _is_score_alone(line: str) -> bool:
     """Return whether a line is a number, with nothing before it and a reason behind it at most."""
     number = _NUMBER.search(line)
@@ -180,7 +194,7 @@ def _gives_score(sentence: str) -> bool:
         return False
     after = sentence[number.end() :].strip(_MARKUP).lower()
     follows = _WORD.match(after)
-    if after.startswith("%") or _has(_REFUSAL, after) or (follows and not _FOLLOWING.fullmatch(follows[0])):
+    if after.startswith("%") or sentence.rstrip(_QUESTION_END).endswith("?") or _has(_REFUSAL, after) or (follows and not _FOLLOWING.fullmatch(follows[0])):
         return False
     words = _words(sentence[: number.start()])
     while words and _FILLER.fullmatch(words[-1]):

@@ -38,7 +38,7 @@ _SCALARS: dict[type, str] = {
 # Pydantic treats a bare ``list`` as ``list[Any]``, whose schema differs.
 _BARE = {list: "array", tuple: "array", dict: "object"}
 
-_CHOICES = re.compile(r"\(choices:\s*(.*?)\)\s*$", re.IGNORECASE)
+_CHOICES = re.compile(r"\(choices:\s*+((?:(?!\(choices:).)*)\)\s*$", re.IGNORECASE)
 _ARGUMENTS = [Section(title, "param", SectionType.MULTIPLE) for title in ("Args", "Arguments", "Parameters", "Params")]
 _OTHERS = [Section("Returns", "returns", SectionType.SINGULAR), Section("Raises", "raises", SectionType.SINGULAR)]
 _OF_FUNCTIONS = GoogleParser(_ARGUMENTS + _OTHERS)
@@ -243,7 +243,7 @@ def _parse_sphinx(text: str) -> Docstring:
 
 
 def _on_one_line(text: str | None) -> str:
-    return re.sub(r"\s*\n+\s*", " ", (text or "").strip())
+    return " ".join(filter(None, map(str.strip, (text or "").split("\n"))))
 
 
 def _annotated(function: Callable[..., Any], name: str, parameters: Sequence[inspect.Parameter]) -> dict[str, Any]:

@@ -10,11 +10,19 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from openenv.core.documents import MAX_JSON_BYTES, check_json_size, read_lines, read_text
+from openenv.core.documents import (
+    MAX_JSON_BYTES,
+    check_json_size,
+    check_value_count,
+    open_regular,
+    read_lines,
+    read_text,
+)
 from openenv.core.exceptions import ConfigurationError, InvalidRequestError, TaskNotFoundError
 
 DEFAULT_SPLIT = "train"
 _SPLIT = "split"
+_ROWS_AT_ONCE = 1000
 
 Task = Mapping[str, Any]
 Splits = Mapping[str, Sequence[Task]]
@@ -182,11 +190,39 @@ def _line(number: int, line: bytes) -> Any:
 
 def _parquet(path: Path) -> list[Task]:
     try:
-        from pyarrow.parquet import read_table  # heavy, and only this kind of file needs it
+        from pyarrow import ArrowException, DictionaryArray  # heavy, and only this kind of file needs it
+        from pyarrow.parquet import ParquetFile
     except ImportError as error:
         raise ConfigurationError(f"Reading {path} needs pyarrow: pip install pyarrow") from error
-    rows: list[Task] = read_table(path).to_pylist()
+    rows: list[Task] = []
+    size = 0
+    try:
+        # Unlike a path, which may be that of a pipe. Values that repeat take next to nothing in the file.
+        with open_regular(path) as stream, ParquetFile(stream) as file:
+            check_value_count(_values_of(file.metadata))
+            for batch in file.iter_batches(_rows_at_once(file.metadata)):
+                columns = (each.dictionary_decode() if isinstance(each, DictionaryArray) else each for each in batch)
+                size += sum(column.nbytes for column in columns)
+                if size > MAX_JSON_BYTES:
+                    raise ValueError(f"expected tasks of at most {MAX_JSON_BYTES} bytes, but they have more")
+                rows += batch.to_pylist()
+    except (ArrowException, ArithmeticError, LookupError, TypeError, AttributeError) as error:
+        raise ValueError(str(error)) from error
     return rows
+
+
+def _values_of(metadata: Any) -> int:
+    """Return how many values a Parquet file has, a row counted as one of them."""
+    groups = map(metadata.row_group, range(metadata.num_row_groups))
+    values = (group.column(number).num_values for group in groups for number in range(group.num_columns))
+    return int(metadata.num_rows + sum(values))
+
+
+def _rows_at_once(metadata: Any) -> int:
+    """Return how many rows of a Parquet file may be read at once: each may repeat all that a group of rows has."""
+    groups = map(metadata.row_group, range(metadata.num_row_groups))
+    largest = max((group.total_byte_size for group in groups), default=0)
+    return int(min(_ROWS_AT_ONCE, max(1, MAX_JSON_BYTES // max(1, largest))))
 
 
 def _check(place: str, tasks: Any, check: Callable[[Task], object]) -> None:

@@ -26,7 +26,8 @@ _ACCESS_NAME = re.compile(
     re.IGNORECASE,
 )
 # Parameter of the query of an address. Its value ends before what may follow an address in a text.
-_PARAMETER = re.compile(r"(?P<before>[?&;](?P<name>[^=&;?\s]{1,100})=)(?P<value>[^&\s]+?)(?=[\"'),.>\]]*(?:[&\s]|$))")
+_PARAMETER = re.compile(r"(?P<before>[?&;](?P<name>[^=&;?\s]{1,100})=)(?P<rest>[^&\s]++)")
+_AFTER_ADDRESS = "\"'),.>]"
 _SECRET_PARAMETER = re.compile(
     r"token|key|secret|passw|passphrase|credential|auth|bearer|jwt|signature|^(?:pass|pwd|pw|pat|sig|sid)$",
     re.IGNORECASE,
@@ -36,10 +37,10 @@ _SHORTEST_SECRET = 8
 _REDACTED = "[redacted]"
 # Secrets that this process was given in other ways than by variables.
 _remembered: set[str] = set()
-# Form of the text of origin_of.
-_LOCATION = r"(?: \(.*, line \d+, in [^ ]+\))?"
-_ORIGIN = re.compile(rf"(?P<name>\w+)(?:: (?P<message>.*?))?{_LOCATION}", re.DOTALL)
-_COMPONENT_ORIGIN = re.compile(rf"(?P<message>The reward component '.*?' raised .*?){_LOCATION}", re.DOTALL)
+# Form of the text of origin_of: a message, after its class unless it is that of a component, and a line of a file.
+_CLASS = re.compile(r"(\w+)(?:: |\Z)")
+_COMPONENT = re.compile(r"The reward component '.*?' raised ", re.DOTALL)
+_LINE = re.compile(r", line \d+, in [^ ]+\)")
 
 # The quantifier of the scheme is bounded, so that a long word is not scanned again from each of its letters.
 _PATH = re.compile(
@@ -93,9 +94,11 @@ def without_credentials(text: str) -> str:
 
 def _without_value(match: re.Match[str]) -> str:
     name = unquote_plus(match["name"])
+    value = match["rest"].rstrip(_AFTER_ADDRESS) or match["rest"][0]
+    after = match["rest"][len(value) :]
     if name == "session_id":
-        return f"{match['before']}{public_name(match['value'])}"
-    return f"{match['before']}{_REDACTED}" if _SECRET_PARAMETER.search(name) else match[0]
+        return f"{match['before']}{public_name(value)}{after}"
+    return f"{match['before']}{_REDACTED}{after}" if _SECRET_PARAMETER.search(name) else match[0]
 
 
 def redact(value: Any) -> Any:
@@ -186,11 +189,13 @@ def without_origin(text: str) -> str:
         >>> without_origin("The reward component 'speed' raised KeyError: 'left' (/envs/walk.py, line 8, in forward)")
         "The reward component 'speed' raised KeyError: 'left'"
     """
-    found = _COMPONENT_ORIGIN.fullmatch(text)
-    if found is not None:
-        return found["message"]
-    found = _ORIGIN.fullmatch(text)
-    return text if found is None else found["message"] or found["name"]
+    component = _COMPONENT.match(text)
+    end = text.rfind(", line ")
+    if end >= 0 and _LINE.fullmatch(text, end):
+        begin = text.find(" (", component.end() if component else 0, end)
+        text = text if begin < 0 else text[:begin]
+    found = None if component else _CLASS.match(text)
+    return text if found is None else text[found.end() :] or found[1]
 
 
 def traceback_text(raised: BaseException) -> str:

@@ -22,7 +22,7 @@ __all__ = ["ToolMethod", "ToolParameter"]
 # What says nothing that a hint has to say.
 _BESIDE = frozenset({"title", "description", "default", "$defs"})
 _SECTIONS = re.compile(r"(Args|Returns|Raises):")
-_CHOICES_AT_END = re.compile(r"\(choices:.*\)\s*$", re.IGNORECASE)
+_CHOICES_AT_END = re.compile(r"\(choices:(?:(?!\(choices:).)*\)\s*$", re.IGNORECASE)
 
 Schema = Mapping[str, Any]
 

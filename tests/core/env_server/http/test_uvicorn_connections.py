@@ -138,6 +138,47 @@ def test_very_many_connections_that_are_held_keep_nobody_out(sent: bytes) -> Non
         assert before.step(amount=1)["type"] == "observation", "a session is not closed for that"
 
 
+UNUSED = {
+    "legacy": HANDSHAKE,
+    "MCP": HANDSHAKE.replace(b"/ws", b"/mcp"),
+    "half a frame": HANDSHAKE + b"\x81",
+    "closed by the server": HANDSHAKE.replace(b"/ws", b"/web/live/feed"),
+}
+
+
+@pytest.mark.parametrize("sent", list(UNUSED.values()), ids=list(UNUSED))
+def test_very_many_sockets_whose_session_is_not_used_keep_nobody_out(sent: bytes) -> None:
+    with with_few_files(2 * MANY) as server, ExitStack() as opened, Wire(f"ws://127.0.0.1:{server.port}/ws") as before:
+        before.reset()
+        for _ in range(MANY):
+            client = opened.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=60))
+            client.sendall(sent)
+        assert is_served(server)
+        with Wire(f"ws://127.0.0.1:{server.port}/ws") as wire:
+            assert wire.reset()["type"] == "observation"
+        assert before.step(amount=1)["type"] == "observation", "a session that is used is not closed for that"
+
+
+WRONG_AFTER = {
+    "chunks": b"POST /nothing HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n",
+    "a length": b"GET /health HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n",
+    "a step": b"POST /mcp HTTP/1.1\r\nHost: evil.example\r\nTransfer-Encoding: chunked\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("sent", list(WRONG_AFTER.values()), ids=list(WRONG_AFTER))
+def test_a_body_that_is_no_http_after_the_answer_ends_its_connection(sent: bytes) -> None:
+    """``RunningServer`` fails for an exception that the server did not handle."""
+    with serving() as server, socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
+        client.sendall(sent)
+        assert client.recv(9) == b"HTTP/1.1 "
+        client.sendall(b"hellozz\r\n")
+        with suppress(ConnectionError):
+            while client.recv(65536):
+                pass
+        eventually(lambda: server.connections == 0, "its connection is closed")
+
+
 def test_uvicorn_by_itself_has_the_limits_by_the_options_of_the_docs() -> None:
     named = dict(re.findall(r"--(http|ws) (openenv\S+)", SERVING.read_text()))
     app = create_fastapi_app(CounterEnvironment, Add, Total)

@@ -178,6 +178,7 @@ HOSTILE = {
     "rows that are none": "a bb c\n" * 14_000,
     "names": "a b c\n" * 16_000,
     "one long line": "a " * 50_000,
+    "one long rule": "=" * 100_000 + "x",
     "frames": "+----+\n| aa |\n" * 7_000,
     "ranks": "8/" * 50_000,
     "digits": "9" * 5000 + "/8/8/8/8",

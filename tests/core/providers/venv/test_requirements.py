@@ -167,3 +167,9 @@ def test_what_can_not_be_read_is_named(tmp_path: Path) -> None:
     dynamic = {"pyproject.toml": "[project]\nname = 'x'\ndynamic = ['dependencies']\n"}
     with pytest.raises(ConfigurationError, match="its dependencies are dynamic"):
         read_requirements(write_files(tmp_path / "c", dynamic))
+
+
+def test_a_list_of_blanks_takes_no_time_beyond_its_length(tmp_path: Path) -> None:
+    listed = "numpy" + " " * 900_000 + "\\\n" + "\n" * 900_000 + "  >=2\nscipy" + " " * 900_000 + ">=1"
+    folder = write_files(tmp_path, {"requirements.txt": listed})
+    assert [line.split() for line in read_requirements(folder).lines] == [["numpy", ">=2"], ["scipy", ">=1"]]

@@ -130,6 +130,14 @@ class TimedRequests(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # one 
         if self.cycle is not None and not self.cycle.response_complete:  # a pipelined request
             self._watch()
 
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no HTTP, unless that follows an answer to its request: then only close."""
+        if self.cycle is not None and self.cycle.more_body and self.cycle.response_started:
+            self._stop_timer()
+            self.transport.close()
+        else:
+            self._refuse(HTTPStatus.BAD_REQUEST, msg)
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the time limit."""
         self._stop_timer()

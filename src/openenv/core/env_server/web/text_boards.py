@@ -23,7 +23,7 @@ _MOST_SYMBOLS = 3  # of characters without a blank among them that are a board, 
 _CELLS = re.compile(r"[\w.+\-#*@?~\u00b7\u25cb\u25cf|<> ]+")
 _ROW_NAME = re.compile(r"^(\s*\w{1,2}):(?=\s)")
 _NAMED_CHARACTERS = re.compile(r"\s*(\d{1,2}) (\S{3,})\s*")
-_RULE = re.compile(r"[\s|+]*[-=]{3,}[\s|+=-]*|\s*-(?:\s+-){2,}\s*")
+_RULE = re.compile(r"[\s|+]*[-=]{3}[\s|+=-]*|\s*-(?:\s+-){2,}\s*")
 _FRAME = re.compile(r"\s*\+-{3,}\+\s*")
 _FEN = re.compile(r"[a-zA-Z0-9+?]+(?:/[a-zA-Z0-9+?]+){3,}(?=$|[\s\[])")
 _RANK = re.compile(r"\d{1,2}|\+?[a-zA-Z?]")

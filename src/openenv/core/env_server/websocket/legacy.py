@@ -35,11 +35,10 @@ class SingleSessionWire(Generic[RequestT]):
 
     Attributes:
         commits: False: no answer has to be recorded.
-        holds_session: True: the socket closes with its session.
+        holds_session: Whether the client has used its session, by a request or by naming it; the socket closes with it.
     """
 
     commits: bool = False
-    holds_session: bool = True
     opens_as: Transport
     """Transport under which the session is counted."""
 
@@ -54,6 +53,7 @@ class SingleSessionWire(Generic[RequestT]):
         self._client = client
         self._rate = rate
         self._session_id = session_id
+        self.holds_session = session_id is not None
         self._session: Session  # from the answer to ``open`` on
         self._is_open = False
         self._is_busy = True  # until the session is open, and while a request is under way
@@ -77,6 +77,7 @@ class SingleSessionWire(Generic[RequestT]):
 
     def submit(self, message: RequestT | RequestError) -> Started[str | None]:
         """See ``Wire``."""
+        self.holds_session = True
         if self._is_busy:
             self._queue.append((message, self._connection.begin()))
             return None

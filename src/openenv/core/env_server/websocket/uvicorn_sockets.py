@@ -92,8 +92,9 @@ class DecisiveSockets(WebSocketsSansIOProtocol):
 
     @property
     def idle_since(self) -> float | None:
-        """Time at which the socket connected, in seconds of the event loop; ``None`` if it holds a session."""
-        return self._connected_at if self._use.is_idle() and not self.transport.is_closing() else None
+        """Time at which the socket connected, in seconds of the event loop; ``None`` if it is used."""
+        is_idle = self.close_sent or self._use.is_idle()  # the answer to a close may not come
+        return self._connected_at if is_idle and not self.transport.is_closing() else None
 
     def connection_made(self, transport: BaseTransport) -> None:
         """Bound the time that a client has to read what is sent before its socket is closed."""

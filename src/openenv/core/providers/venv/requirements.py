@@ -182,7 +182,7 @@ def _lies_within(file: Path, folder: Path | None) -> bool:
 
 
 def _lines(text: str) -> list[str]:
-    joined = re.sub(r"\s*\\\n\s*", " ", text)
+    joined = " ".join(map(str.strip, text.split("\\\n")))
     listed = (re.sub(r"(^|\s)#.*", "", line).strip() for line in joined.splitlines())
     return [line for line in listed if line]
 
