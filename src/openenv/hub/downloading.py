@@ -1,13 +1,12 @@
 """Download a repository of the Hub, at one commit, into a folder."""
 
 import shutil
-import tempfile
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from openenv.core.exceptions import ConfigurationError, HubError
-from openenv.core.providers.cache import cache_folder
+from openenv.core.providers.cache import cache_folder, new_folder
 from openenv.hub.client import Hub
 from openenv.hub.library import LocalEntryNotFoundError
 from openenv.hub.names import RepoName, read_repo_name
@@ -50,8 +49,8 @@ def download_space(
     cache = cache or cache_folder("spaces")
     folder = cache / name.id.replace("/", "--") / commit / folder_name(name.own_name)
     if not folder.is_dir():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        _download_aside(name, commit, folder, hub)
+        with new_folder(folder) as draft:
+            download(name, commit, draft, hub)
     return folder
 
 
@@ -126,16 +125,3 @@ def _snapshot(name: RepoName, commit: str, folder: Path, hub: Hub) -> None:
         hub.api.snapshot_download(name.id, repo_type=name.kind, revision=commit, local_dir=folder)
     except LocalEntryNotFoundError as error:  # "it is not here either" hides what the Hub said
         raise error.__cause__ or error from None
-
-
-def _download_aside(name: RepoName, commit: str, folder: Path, hub: Hub) -> None:
-    """Download to a folder beside, so that one of this name is always whole."""
-    with tempfile.TemporaryDirectory(prefix=".part-", dir=folder.parent) as aside:
-        part = Path(aside) / folder.name
-        part.mkdir()
-        download(name, commit, part, hub)
-        try:
-            part.rename(folder)
-        except OSError:
-            if not folder.is_dir():  # else another process was faster
-                raise
