@@ -261,6 +261,27 @@ def draft_of(path: Path, *, replaces: bool = True) -> Iterator[Path]:
             os.link(draft, path)
 
 
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """Yield an empty folder for the content of a new one, which is whole or not there.
+
+    Args:
+        path: The path of the new folder; its parents are made. Where another process has made it meanwhile, that folder
+            stays.
+
+    Raises:
+        OSError: It can't be made.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with draft_of(path) as draft:
+            draft.mkdir()
+            yield draft
+    except OSError:
+        if not path.is_dir():
+            raise
+
+
 def is_draft(found: Path, path: Path) -> bool:
     """Return whether a file or folder is a draft of a path, as a kill leaves it.
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from functools import partial
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
-from openenv.core.documents import draft_of
+from openenv.core.documents import new_folder
 from openenv.core.exceptions import ConfigurationError, HubError
 from openenv.core.providers.cache import cache_folder
 from openenv.hub.client import Hub
@@ -50,8 +50,8 @@ def download_space(
     cache = cache or cache_folder("spaces")
     folder = cache / name.id.replace("/", "--") / commit / folder_name(name.own_name)
     if not folder.is_dir():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        _download_aside(name, commit, folder, hub)
+        with new_folder(folder) as draft:
+            download(name, commit, draft, hub)
     return folder
 
 
@@ -117,14 +117,3 @@ def _snapshot(name: RepoName, commit: str, folder: Path, hub: Hub) -> None:
         hub.api.snapshot_download(name.id, repo_type=name.kind, revision=commit, local_dir=folder)
     except LocalEntryNotFoundError as error:  # "it is not here either" hides the Hub's message
         raise error.__cause__ or error from None
-
-
-def _download_aside(name: RepoName, commit: str, folder: Path, hub: Hub) -> None:
-    """Download to a folder beside, so that a folder of this name is always whole."""
-    try:
-        with draft_of(folder) as part:
-            part.mkdir()
-            download(name, commit, part, hub)
-    except OSError:
-        if not folder.is_dir():  # else another process was faster
-            raise

@@ -18,6 +18,7 @@ from openenv.cli.play_settings import play_options, play_settings
 from openenv.cli.setting_options import with_settings
 from openenv.cli.targets import played_environment
 from openenv.core.exceptions import ConfigurationError
+from openenv.train.models import PACKAGED, is_gguf
 from openenv.train.settings.config import TINY
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def _check_model(environment: str, model: str, base_url: str | None) -> None:
         ConfigurationError: It is the policy that only a training makes, or a folder that is not there; or it may be a
             served model, whose address was given as that of the environment's server.
     """
-    if Path(model).is_dir():
+    if Path(model).is_dir() or model in PACKAGED or is_gguf(Path(model)):
         return
     if base_url is not None:
         raise ConfigurationError(

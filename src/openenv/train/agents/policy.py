@@ -19,6 +19,7 @@ from openenv.train.episodes.episode import Episode
 from openenv.train.example_check import call_examples_missing, several_with_calls
 from openenv.train.forms.text_form import TextForm
 from openenv.train.forms.tool_form import ToolForm
+from openenv.train.models import local_model
 from openenv.train.rollout.chat_renderer import ChatRenderer
 from openenv.train.rollout.plain_renderer import PlainRenderer
 from openenv.train.rollout.renderer import Renderer
@@ -131,9 +132,10 @@ def load_policies(config: TrainConfig, sessions: Mapping[str, Sessions], source:
     Raises:
         ConfigurationError: There is no such model, or it is not made for conversation.
     """
+    folder = local_model(str(source))
     try:
-        tokenizer = AutoTokenizer.from_pretrained(str(source))
-        model = AutoModelForCausalLM.from_pretrained(str(source), dtype="float32")
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype="float32")
     except (OSError, ValueError) as error:
         raise ConfigurationError(
             f"No language model could be loaded from {source}. Expected 'tiny', the id of a causal language model on "

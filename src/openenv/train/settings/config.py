@@ -137,7 +137,9 @@ class TrainConfig(BaseModel):
     environments: dict[str, EnvironmentSettings] = Field(
         default_factory=dict, description="several environments, by names of your own, in place of one"
     )
-    model: Annotated[str, Option()] = Field(default=TINY, description="'tiny', a model's id on the Hub, or its folder")
+    model: Annotated[str, Option()] = Field(
+        default=TINY, description="'tiny', 'smollm2', a model's id on the Hub, its folder, or a GGUF file"
+    )
     seed: Annotated[int, Option()] = Field(default=1, ge=0, description="seed that every random choice derives from")
 
     tasks: Annotated[int | str | None, _TASKS] = Field(

