@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic.alias_generators import to_camel
 
 from openenv.adapters.text import ActionText, hidden_text_warning, observation_fields, observation_text
 from openenv.core.env_server.types import Action, Observation
@@ -336,6 +337,35 @@ def test_what_is_written_is_read_back(action: Action) -> None:
     text = actions.write(action)
     assert actions.read(text).action == action
     assert ActionText(type(action).model_json_schema()).write(action.model_dump(mode="json")) == text
+
+
+class Aliased(Action):
+    to: Literal["left", "right"] | None = Field(alias="goTo")
+
+
+class AliasedBothWays(Action):
+    first: int = Field(validation_alias="one", serialization_alias="two")
+    second: int = Field(alias="one more")
+
+
+class Generated(Action):
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+    how_far: int
+    which_way: Literal["left", "right"]
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        Aliased.model_validate({"goTo": "left"}),
+        Aliased.model_validate({"goTo": None}),
+        AliasedBothWays.model_validate({"one": 1, "one more": 2}),
+        Generated(how_far=3, which_way="left"),
+    ],
+)
+def test_fields_with_an_alias_are_written_as_they_are_read(action: Action) -> None:
+    actions = ActionText(type(action))
+    assert actions.read(actions.write(action)).action == action
 
 
 @given(st.dictionaries(st.sampled_from(["path", "lines", "more"]), st.none() | st.text() | st.lists(st.text())))

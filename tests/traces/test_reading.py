@@ -1,10 +1,13 @@
 """A file of traces: queried in pages and groups, read by range, and added to."""
 
+import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from shutil import copyfile
+from tempfile import TemporaryDirectory
 
 import pytest
 from tests.support.stored_episodes import PICTURE, entries, episode
@@ -279,6 +282,61 @@ def test_a_file_of_an_earlier_version_is_brought_up_to_date(tmp_path: Path, vers
             assert found.component == opened.record(found.id).components["short"] == 0.5
         assert opened.components() == ([] if version == 1 else ["right", "short"])
     assert version_of(path) == 4
+
+
+@contextmanager
+def unwritable(folder: Path) -> Iterator[None]:
+    """Have nothing in a folder written, by an ordinary user: to root, permissions do not apply."""
+    for path in folder.iterdir():
+        path.chmod(0o444)
+    folder.chmod(0o555)
+    is_root = os.geteuid() == 0
+    try:
+        if is_root:
+            os.seteuid(65534)
+        yield
+    finally:
+        if is_root:
+            os.seteuid(0)
+        folder.chmod(0o755)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Make a folder that every user may read, which those of pytest are not."""
+    with TemporaryDirectory() as made:
+        yield Path(made)
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_a_file_of_an_earlier_version_that_can_not_be_written_is_read(folder: Path, version: int) -> None:
+    path = file_of_dump(Path(__file__).parent / f"version_{version}.sql", folder / "traces.db")
+    with unwritable(folder):
+        for _ in range(2):
+            with traces.open(path) as opened:
+                (recorded, *_) = opened.episodes()
+                assert len(list(opened.entries(recorded.id))) > recorded.steps
+                assert opened.components() == ([] if version == 1 else ["right", "short"])
+                with pytest.raises(ConfigurationError, match="attempt to write a readonly database"):
+                    opened.label(recorded.id, "good")
+    assert version_of(path) == version
+
+
+def test_a_file_in_a_folder_that_can_not_be_written_is_read_with_its_log(folder: Path) -> None:
+    path, left = folder / "traces.db", folder / "left.db"
+    with traces.open(path, create=True) as written:
+        added = written.add(episode(), entries(3))
+        for suffix in ("", "-wal"):  # as a server leaves them that was killed
+            copyfile(f"{path}{suffix}", f"{left}{suffix}")
+    assert Path(f"{left}-wal").stat().st_size > 0
+    with unwritable(folder):
+        for each in (path, left):
+            with traces.open(each) as opened:
+                assert len(list(opened.entries(added))) == 3
+    with traces.open(path) as written:
+        newer = written.add(episode(1), entries(2))
+    with unwritable(folder), traces.open(path) as opened:
+        assert [found.id for found in opened.episodes()] == [newer, added]
 
 
 def test_nothing_of_an_episode_is_there_if_adding_it_fails(file: TraceFile) -> None:

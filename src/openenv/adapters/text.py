@@ -170,7 +170,7 @@ class ActionText:
 
     def write(self, action: BaseModel | Mapping[str, Any]) -> str:
         """Write an action so that `read` gives it back."""
-        fields = action.model_dump(mode="json") if isinstance(action, BaseModel) else action
+        fields = _fields_as_read(action) if isinstance(action, BaseModel) else action
         return _payload_text({name: fields[name] for name in self.fields if name in fields}, self.fields)
 
     def make_single(self, value: Any) -> BaseModel | dict[str, Any] | None:
@@ -274,6 +274,17 @@ def _kind_fields(schema: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     chosen = _agent_fields(schema)
     named = {name: resolved(field, schema) for name, field in schema.get("properties", {}).items()}
     return {name: field for name, field in named.items() if name in chosen or name in constants(schema)}
+
+
+def _fields_as_read(action: BaseModel) -> dict[str, Any]:
+    """Return an action's fields under the names by which the schema has them read."""
+    fields = action.model_dump(mode="json", by_alias=True)
+    for name, field in type(action).model_fields.items():
+        read = field.validation_alias if isinstance(field.validation_alias, str) else name
+        written = field.serialization_alias or name
+        if written in fields:
+            fields[read] = fields.pop(written)
+    return fields
 
 
 def _finite_payloads(fields: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -69,7 +69,7 @@ _MAX_FORKS = 1000
 def open(  # noqa: A001  # read as traces.open
     path: str | Path, *, create: bool = False, leave_out: Sequence[str] = ()
 ) -> "TraceFile":
-    """Open traces. Tables of an earlier version are migrated.
+    """Open traces. Tables of an earlier version are migrated; of a file that can't be written, in a copy.
 
     Args:
         path: The file, or the address of a PostgreSQL database, ``postgresql://USER@HOST/DATABASE``.

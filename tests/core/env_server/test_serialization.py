@@ -51,6 +51,12 @@ def test_what_cannot_be_sent(value: Any) -> None:
         serialize_observation(Shown(value=value))
 
 
+def test_bytes_that_cannot_be_sent_say_how_they_can() -> None:
+    with pytest.raises(EnvironmentFailedError, match="declare Annotated"):
+        serialize_observation(Shown(value=b"\xff"))
+    assert serialize_observation(Shown(value=b"a"))["observation"]["value"] == "a"
+
+
 def test_deserialize_action() -> None:
     assert deserialize_action({"amount": 2}, Add) == Add(amount=2)
     assert deserialize_action(action_data={"amount": 2}, action_cls=Add) == Add(amount=2)

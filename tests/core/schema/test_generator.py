@@ -496,7 +496,43 @@ def google_style(word: str, times: int = 1) -> str:
     return word * times
 
 
-@pytest.mark.parametrize("function", [numpy_style, sphinx_style, google_style])
+def google_and_numpy_style(word: str, times: int = 1) -> str:
+    """Say a word.
+
+    It is said as often as :func:`wished`.
+
+    Args:
+        word (str): What to say,
+            in one word.
+
+    Parameters
+    ----------
+    times : int, optional
+        How often. (choices: [1, 2])
+    """
+    return word * times
+
+
+def sphinx_and_google_style(word: str, times: int = 1) -> str:
+    """Say a word.
+
+    It is said as often as :func:`wished`.
+
+    :param str word: What to say,
+        in one word.
+
+    Keyword Args:
+        times: How often. (choices: [1, 2])
+
+    Returns:
+        What was said.
+    """
+    return word * times
+
+
+@pytest.mark.parametrize(
+    "function", [numpy_style, sphinx_style, google_style, google_and_numpy_style, sphinx_and_google_style]
+)
 def test_docstrings_of_every_style_describe_the_arguments(function: Callable[..., Any]) -> None:
     signature = ToolSignature(function, "say")
     assert signature.description.splitlines()[0] == "Say a word."

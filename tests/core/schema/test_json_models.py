@@ -25,6 +25,7 @@ from pydantic import (
     ValidationError,
     computed_field,
     field_validator,
+    model_serializer,
     model_validator,
 )
 from pydantic.alias_generators import to_camel
@@ -250,8 +251,43 @@ def roots(strict: bool, _extra: Extra) -> BaseModel:
     return Roots([INNER])
 
 
+class Level(Enum):
+    LOW = 1
+    HIGH = 2.5
+    ON = True
+    NAMED = "named"
+
+
+def keys(strict: bool, extra: Extra) -> BaseModel:
+    class Keys(BaseModel):
+        model_config = config(strict, extra)
+        levels: dict[Level, int] = dict.fromkeys(Level, 1)
+        cells: dict[tuple[int, str], date] = {(1, "a"): DAY}
+        nested: list[dict[Level, dict[Colour, Inner]]] = [{Level.HIGH: {Colour.RED: INNER}}]
+
+    return Keys()
+
+
+def own_serializers(strict: bool, extra: Extra) -> BaseModel:
+    class Part(BaseModel):
+        model_config = config(strict, extra)
+        n: int = 1
+
+        @model_serializer(mode="wrap")
+        def with_more(self, handler: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+            return {**handler(self), "n": self.n} | ({} if extra == "allow" else {"more": 2})
+
+    class Whole(Part):
+        part: Part = Part()
+        parts: tuple[Part, ...] = (Part(),)
+
+    return Whole()
+
+
 KINDS = (
     every_type,
+    keys,
+    own_serializers,
     aliases,
     generated_aliases,
     names_alone,

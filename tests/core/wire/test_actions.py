@@ -3,11 +3,11 @@
 import json
 import pickle
 from datetime import date
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NewType, TypeVar, Union
 from uuid import UUID
 
 import pytest
-from pydantic import BaseModel, ConfigDict, Field, RootModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, RootModel, Tag, TypeAdapter, ValidationError
 from tests.support.environments.lamp import DimAction, DimmableLamp, Lamp, LampAction, LampSeen
 from tests.support.environments.tools import AnyAction, GuessAction, HintAction, Shown, Word
 from tests.support.servers import RunningServer
@@ -161,10 +161,43 @@ class Heir(Holder):
 
 Alias = TypeAliasType("Alias", GuessAction | HintAction)
 Deep = TypeAliasType("Deep", Alias | None)
+FirstT = TypeVar("FirstT")
+Open = TypeAliasType("Open", FirstT | HintAction, type_params=(FirstT,))
+Renamed = NewType("Renamed", GuessAction)
+
+
+def kind_of(fields: Any) -> str:
+    """Read the type as authors write it who try it with fields alone."""
+    return str(fields["type"])
+
+
+class ByFunction(
+    RootModel[
+        Annotated[
+            Annotated[GuessAction, Tag("guess")] | Annotated[HintAction, Tag("hint")] | Annotated[Say, Tag("say")],
+            Discriminator(kind_of),
+        ]
+    ]
+):
+    pass
 
 
 @pytest.mark.parametrize(
-    "annotation", [Holder, Heir, RootModel[Heir | None], Alias, Deep, RootModel[Deep], Holder | Plain]
+    "annotation",
+    [
+        Holder,
+        Heir,
+        RootModel[Heir | None],
+        Alias,
+        Deep,
+        RootModel[Deep],
+        Holder | Plain,
+        Open[GuessAction],
+        RootModel[Open[GuessAction] | None],
+        RootModel[Union[Renamed, HintAction]],  # noqa: UP007  # a NewType has no | before Python 3.12
+        ByFunction,
+        RootModel[ByFunction | Plain],
+    ],
 )
 def test_members_are_found_in_root_models_and_aliases(annotation: Any) -> None:
     model = union(annotation)
@@ -229,6 +262,17 @@ def test_the_types_may_be_left_to_the_class() -> None:
 def test_no_model_at_all_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="Expected a pydantic model, or a union of such"):
         create_app(Word, int, Shown)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("root", [list[Plain], str, Literal["left", "right"], int | None])
+def test_actions_that_are_no_objects_in_json_are_refused(root: Any) -> None:
+    with pytest.raises(ConfigurationError, match="Expected actions that are objects in JSON"):
+        create_app(Word, RootModel[root], Shown)
+
+
+@pytest.mark.parametrize("root", [dict[str, int], Any, str | Plain])
+def test_actions_that_may_be_objects_in_json_are_served(root: Any) -> None:
+    assert create_app(Word, RootModel[root], Shown)
 
 
 def test_typed_clients_may_name_a_union() -> None:

@@ -24,7 +24,7 @@ The ``float32`` space of an action lies within the bounds, so that everything in
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, floor, inf, nextafter
+from math import inf, nextafter
 from typing import Any, Literal
 
 import numpy as np
@@ -45,7 +45,7 @@ from openenv.adapters.gymnasium.codecs import (
 )
 from openenv.adapters.gymnasium.space_schemas import HINT, space_from_schema
 from openenv.core.exceptions import ConfigurationError
-from openenv.core.schema.reader import ARRAY_KEYWORD
+from openenv.core.schema.reader import ARRAY_KEYWORD, integer_bounds, integers_of
 
 __all__ = ["action_codec", "action_fields", "observation_codec", "observation_fields"]
 
@@ -273,7 +273,7 @@ class _SchemaReader:
 
     def _integers(self, schema: Schema) -> tuple[int, int]:
         """Return the lowest and the highest integer that the space of a field holds."""
-        low, high = _integer_limits(schema)
+        low, high = integer_bounds(schema)
         lowest, highest = LARGEST_INTEGERS[self.purpose]
         return lowest if low is None else max(low, lowest), highest if high is None else min(high, highest)
 
@@ -303,28 +303,11 @@ def _finite_values(schema: Schema) -> Sequence[Any] | None:
         return tuple(schema["enum"])
     if schema.get("type") == "boolean":
         return (False, True)
-    return _interval(schema) if schema.get("type") == "integer" else None
-
-
-def _interval(schema: Schema) -> range | None:
-    """Return the integers between both bounds."""
-    low, high = _integer_limits(schema)
-    step = schema.get("multipleOf", 1)
-    if low is None or high is None or high - low >= 2**63 or not isinstance(step, int):
-        return None
-    return range(low + -low % step, high + 1, step) or None
+    return integers_of(schema) if schema.get("type") == "integer" else None
 
 
 def _is_interval(values: Sequence[Any]) -> bool:
     return isinstance(values, range) and values.step == 1
-
-
-def _integer_limits(schema: Schema) -> tuple[int | None, int | None]:
-    low = [ceil(schema["minimum"])] if "minimum" in schema else []
-    low += [floor(schema["exclusiveMinimum"]) + 1] if "exclusiveMinimum" in schema else []
-    high = [floor(schema["maximum"])] if "maximum" in schema else []
-    high += [ceil(schema["exclusiveMaximum"]) - 1] if "exclusiveMaximum" in schema else []
-    return max(low, default=None), min(high, default=None)
 
 
 def _number_limits(schema: Schema) -> tuple[float, float]:

@@ -59,7 +59,7 @@ from openenv.core.env_server.websocket.mcp import McpSocketTransport
 from openenv.core.environment_types import EnvironmentTypes, environment_types
 from openenv.core.exceptions import ConfigurationError, OpenEnvError
 from openenv.core.import_guard import refuse_while_importing
-from openenv.core.wire.actions import action_model
+from openenv.core.wire.actions import action_model, is_object
 from openenv.core.wire.types import (
     ConcurrencyConfig,
     EnvironmentMetadata,
@@ -746,6 +746,11 @@ def _types_of(
     action = action_model(action_cls)
     if action is None:
         raise ConfigurationError(f"Expected a pydantic model, or a union of such, as the actions' class: {action_cls}.")
+    if not is_object(action):
+        raise ConfigurationError(
+            f"Expected actions that are objects in JSON, got {action.__name__}. Give them a field, as in "
+            "`class Move(Action): to: int`."
+        )
     return EnvironmentTypes(action, observation_cls, state_cls)
 
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from operator import itemgetter
 from types import SimpleNamespace, UnionType
 from typing import Annotated, Any, NotRequired, Required, Union, get_args, get_origin, get_type_hints
 
@@ -39,7 +40,10 @@ _SCALARS: dict[type, str] = {
 _BARE = {list: "array", tuple: "array", dict: "object"}
 
 _CHOICES = re.compile(r"\(choices:\s*+((?:(?!\(choices:).)*)\)\s*$", re.IGNORECASE)
-_ARGUMENTS = [Section(title, "param", SectionType.MULTIPLE) for title in ("Args", "Arguments", "Parameters", "Params")]
+_ARGUMENTS = [
+    Section(title, "param", SectionType.MULTIPLE)
+    for title in ("Args", "Arguments", "Parameters", "Params", "Keyword Args", "Keyword Arguments", "Other Parameters")
+]
 _OTHERS = [Section("Returns", "returns", SectionType.SINGULAR), Section("Raises", "raises", SectionType.SINGULAR)]
 _OF_FUNCTIONS = GoogleParser(_ARGUMENTS + _OTHERS)
 _EXAMPLES = [Section(title, "examples", SectionType.SINGULAR) for title in ("Example", "Examples", "Example:")]
@@ -221,21 +225,22 @@ class _Text:
 
 
 def _read_docstring(docstring: str | None, parser: GoogleParser) -> _Text:
-    """Read a docstring in the style of Google, of NumPy or of Sphinx."""
+    """Read a docstring in the style of Google, of NumPy or of Sphinx, or in several of them."""
     text = inspect.cleandoc(docstring or "")
-    parse: Callable[[str], Docstring] = parser.parse
-    title = parser.titles_re.search(text)
-    for beginning, other in ((_FIELD_OF_SPHINX, _parse_sphinx), (_TITLE_OF_NUMPY, numpydoc.parse)):
-        found = beginning.search(text)
-        if found is not None:
-            title, parse = found, other
-    description = (text if title is None else text[: title.start()]).strip()
+    styles = ((parser.titles_re, parser.parse), (_TITLE_OF_NUMPY, numpydoc.parse), (_FIELD_OF_SPHINX, _parse_sphinx))
+    found = [(beginning.search(text), parse) for beginning, parse in styles]
+    starts = sorted(((match.start(), parse) for match, parse in found if match is not None), key=itemgetter(0))
+    if not starts:
+        return _Text(text, {})
+    ends = [start for start, _ in starts[1:]] + [len(text)]
     try:
-        described = parse(text).params
+        # The parsers take the first line for a summary, and its indentation for none.
+        parts = [parse(f"-\n\n{text[start:end]}") for (start, parse), end in zip(starts, ends, strict=True)]
     except ParseError:  # a section of another form counts as text
         return _Text(text, {})
-    names = [(name.strip(" *"), each) for each in described for name in each.arg_name.split(",")]
-    return _Text(description, {name: _on_one_line(each.description) for name, each in names})
+    described = [(name, each) for part in parts for each in part.params for name in each.arg_name.split(",")]
+    fields = {name.strip(" *"): _on_one_line(each.description) for name, each in described}
+    return _Text(text[: starts[0][0]].strip(), fields)
 
 
 def _parse_sphinx(text: str) -> Docstring:

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, NoReturn, TypeVar
 
 from pydantic import BaseModel
-from pydantic_core import PydanticOmit, PydanticSerializationError, SchemaValidator, to_json
+from pydantic_core import PydanticOmit, PydanticSerializationError, SchemaValidator, from_json, to_json
 
 from openenv.core.plain_values import plain_value
 
@@ -148,10 +148,16 @@ def _is_strict(node: _Node) -> bool:
 
 
 def _is_written_otherwise(node: _Node) -> bool:
-    """Return whether JSON has computed fields, names, or values of literals that the own validator does not read."""
+    """Return whether JSON has further fields, names, or values of literals that the own validator does not read."""
     written, read = node.get("serialization_alias"), node.get("validation_alias")
     members = any(isinstance(value, Enum) for value in node.get("expected", ()))
-    return bool(node.get("computed_fields")) or written not in (None, read) or members
+    return bool(node.get("computed_fields")) or written not in (None, read) or members or _adds_what_it_forbids(node)
+
+
+def _adds_what_it_forbids(node: _Node) -> bool:
+    """Return whether a model has a serializer of its own, which may write fields that the model forbids."""
+    forbids = (node.get("config") or {}).get("extra_fields_behavior") == "forbid"
+    return forbids and node["type"] == "model" and "serialization" in node
 
 
 def _changed(node: Any, *, relaxed: bool, config: Mapping[str, Any] = MappingProxyType({})) -> Any:
@@ -201,9 +207,41 @@ def _is_number_or_text(kind: str, config: Mapping[str, Any]) -> bool:
     return kind in _TEMPORAL and not config.keys().isdisjoint(("ser_json_timedelta", "ser_json_temporal"))
 
 
+def _with_keys(node: _Node) -> _Node:
+    """Have the keys of a dict read that are no texts: members of an enumeration by their values, and tuples."""
+    keys = node.get("keys_schema", {})
+    read = _KEYS.get(keys.get("type"))
+    if read is None:
+        return node
+    function = {"type": "no-info", "function": partial(read, keys)}
+    items = [{**item, "strict": False} for item in keys.get("items_schema", ())]  # all of them are texts
+    plain = {**keys, "strict": False, **({"items_schema": items} if items else {})}
+    plain.pop("ref", None)
+    of_text = {"type": "function-before", "schema": plain, "function": function}
+    return {**node, "keys_schema": {"type": "union", "mode": "left_to_right", "choices": [keys, of_text]}}
+
+
+def _member_of_key(keys: _Node, key: Any) -> Any:
+    """Return the member of an enumeration whose value is written as a key."""
+    return next((member for member in keys["members"] if from_json(to_json({member: None})) == {key: None}), key)
+
+
+def _items_of_key(_keys: _Node, key: Any) -> Any:
+    """Return the items of a tuple that is written as a key."""
+    return key.split(",") if isinstance(key, str) else key
+
+
+_KEYS = {"enum": _member_of_key, "tuple": _items_of_key}
+
+
 def _with_init(node: _Node) -> _Node:
-    """Have a model's own ``__init__`` called with values of Python, not with those of JSON."""
+    """Have a model's own ``__init__`` called with values of Python, not with those of JSON.
+
+    Fields that its own serializer adds, and that it forbids, are left out.
+    """
     node = _with_units(node)
+    if _adds_what_it_forbids(node):
+        node = {**node, "config": {**node["config"], "extra_fields_behavior": "ignore"}}
     if not node.get("custom_init") or node.get("root_model"):
         return node
     function = {"type": "no-info", "function": partial(_init, node["cls"])}
@@ -264,6 +302,7 @@ def _with_alias(node: _Node) -> _Node:
 _REWRITERS: dict[str, Callable[[_Node], _Node]] = {
     "dataclass": _with_units,
     "dataclass-field": _with_alias,
+    "dict": _with_keys,
     "json": _with_text,
     "literal": _with_members,
     "model": _with_init,

@@ -6,6 +6,7 @@ choices and bounds of integers. It validates nothing.
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
+from math import ceil, floor
 from typing import Any, NamedTuple
 
 Schema = Mapping[str, Any]
@@ -191,10 +192,37 @@ def _values_of_one_type(field: Schema, most: int) -> list[Any] | None:
     kinds = [each for each in kind if each != "null"] if isinstance(kind, list) else [kind]
     if kinds == ["boolean"]:
         return [False, True]
-    bounds = _integer_bounds(field) if kinds == ["integer"] else None
-    if bounds is None or bounds[1] - bounds[0] >= most:
+    integers = integers_of(field) if kinds == ["integer"] else None
+    return None if integers is None or len(integers) > most else list(integers)
+
+
+def integers_of(field: Schema) -> range | None:
+    """Return the integers that the bounds of a field leave.
+
+    Args:
+        field: The field's schema, resolved.
+
+    Returns:
+        The integers; ``None`` where a bound is missing, or there are none, or more than 2^63.
+
+    Example:
+        >>> integers_of({"minimum": 0, "maximum": 10, "multipleOf": 5})
+        range(0, 11, 5)
+    """
+    low, high = integer_bounds(field)
+    step = field.get("multipleOf", 1)
+    if low is None or high is None or high - low >= 2**63 or not isinstance(step, int):
         return None
-    return list(range(bounds[0], bounds[1] + 1))
+    return range(low + -low % step, high + 1, step) or None
+
+
+def integer_bounds(field: Schema) -> tuple[int | None, int | None]:
+    """Return the least and the greatest integer of a field; ``None`` for each without a bound."""
+    low = [ceil(field["minimum"])] if "minimum" in field else []
+    low += [floor(field["exclusiveMinimum"]) + 1] if "exclusiveMinimum" in field else []
+    high = [floor(field["maximum"])] if "maximum" in field else []
+    high += [ceil(field["exclusiveMaximum"]) - 1] if "exclusiveMaximum" in field else []
+    return max(low, default=None), min(high, default=None)
 
 
 def pixel_fields(schema: Schema) -> frozenset[str]:
@@ -229,9 +257,3 @@ def image_fields(schema: Schema) -> dict[str, str]:
 
 def _resolved_fields(schema: Schema) -> dict[str, Schema]:
     return {name: resolved(field, schema) for name, field in schema.get("properties", {}).items()}
-
-
-def _integer_bounds(field: Schema) -> tuple[int, int] | None:
-    low = field.get("minimum", field.get("exclusiveMinimum", 0) + 1 if "exclusiveMinimum" in field else None)
-    high = field.get("maximum", field.get("exclusiveMaximum", 0) - 1 if "exclusiveMaximum" in field else None)
-    return None if low is None or high is None else (int(low), int(high))

@@ -5,13 +5,15 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, cached_property
 from types import UnionType
-from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Generic, NewType, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, FailFast, RootModel, TypeAdapter, ValidatorFunctionWrapHandler, model_validator
 from typing_extensions import TypeAliasType
 
 from openenv.core.exceptions import InvalidRequestError
+from openenv.core.plain_values import plain_value
 from openenv.core.schema.json_models import reads_alike
+from openenv.core.schema.reader import members
 from openenv.core.wire.errors import validated, validates_itself
 from openenv.core.wire.mcp_types import TOOL_ACTIONS
 from openenv.core.wire.types import Action
@@ -72,18 +74,33 @@ def action_members(action_class: type[BaseModel]) -> tuple[type[BaseModel], ...]
     if not issubclass(action_class, RootModel):
         return (action_class,)
     models = _models_in(action_class.model_fields["root"].annotation)
-    members = dict.fromkeys(member for model in models for member in action_members(model))
-    return tuple(members) or (action_class,)
+    found = dict.fromkeys(member for model in models for member in action_members(model))
+    return tuple(found) or (action_class,)
+
+
+def is_object(action_class: type[BaseModel]) -> bool:
+    """Return whether some action of a class is an object in JSON, as requests have them: no ``RootModel`` of a list."""
+    if not issubclass(action_class, RootModel) or action_members(action_class) != (action_class,):
+        return True
+    return any(kind.schema.get("type", "object") == "object" for kind in members(action_class.model_json_schema()))
 
 
 def member_action(member: BaseModel, action_class: type[BaseModel]) -> BaseModel:
     """Return an action of a member's class as an environment gets it: within the ``RootModel`` that holds the union.
 
+    It is made of the action's fields, as on the wire: a union's discriminator may be a function that reads these alone.
+
     Args:
         member: The action.
         action_class: The environment's class of actions.
     """
-    return action_class.model_validate(member) if issubclass(action_class, RootModel) else member
+    if not issubclass(action_class, RootModel):
+        return member
+    with suppress(InvalidRequestError):
+        made = decode_action(member.model_dump(mode="json", by_alias=True, fallback=plain_value), action_class)
+        if type(action_member(made)) is type(member):
+            return made
+    return action_class.model_validate(member)  # members may look alike
 
 
 def action_member(action: BaseModel) -> BaseModel:
@@ -206,11 +223,16 @@ def _has_type_field(action_class: type[BaseModel]) -> bool:
 
 
 def _models_in(annotation: Any) -> tuple[type[BaseModel], ...]:
-    if get_origin(annotation) is Annotated:
+    origin = get_origin(annotation)
+    if origin is Annotated:
         return _models_in(get_args(annotation)[0])
+    if isinstance(origin, TypeAliasType):
+        return _models_in(origin.__value__[get_args(annotation)])
     if isinstance(annotation, TypeAliasType):
         return _models_in(annotation.__value__)
-    if get_origin(annotation) in (Union, UnionType):
+    if isinstance(annotation, NewType):
+        return _models_in(annotation.__supertype__)
+    if origin in (Union, UnionType):
         return tuple(model for member in get_args(annotation) for model in _models_in(member))
     return (annotation,) if isinstance(annotation, type) and issubclass(annotation, BaseModel) else ()
 

@@ -228,7 +228,7 @@ def state_json(state: Any) -> str:
     except (ValueError, TypeError) as error:
         path = _unsendable_path(state)
         where = type(state).__name__ if path is None else f"{type(state).__name__}.{path}"
-        message = f"The state cannot be sent as JSON: {where}: {error}"
+        message = f"The state cannot be sent as JSON: {where}: {error}{_advice(error)}"
         logger.error("%s", message)
         raise EnvironmentFailedError(message) from error
 
@@ -273,9 +273,16 @@ def unsendable(outcome: Outcome, error: Exception) -> EnvironmentFailedError:
     path = _unsendable_path({**fields, "metadata": outcome.metadata})
     name = "the observation" if isinstance(observation, WrittenJson) else type(observation).__name__
     where = name if path is None else f"{name}.{path}"
-    message = f"The observation cannot be sent as JSON: {where}: {error}"
+    message = f"The observation cannot be sent as JSON: {where}: {error}{_advice(error)}"
     logger.error("%s", message)
     return EnvironmentFailedError(message)
+
+
+def _advice(error: Exception) -> str:
+    """Return what to do about a value without a JSON form, where that is known."""
+    if "invalid utf-8" not in str(error):
+        return ""
+    return '. Bytes are sent as text: declare Annotated[bytes, MediaType("image/png")], or set ser_json_bytes="base64".'
 
 
 def _unsendable_path(value: Any, depth: int = 0) -> str | None:

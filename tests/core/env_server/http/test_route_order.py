@@ -68,6 +68,13 @@ class TestRoutes:
             assert client.get("/web/").text == "mine"
             assert client.get("/web/static/app.js").status_code == 404
 
+    @pytest.mark.parametrize("path", ["/metrics", "/sessions", "/web"])
+    def test_so_does_a_mount_to_whose_slash_starlette_redirects(self, app: FastAPI, path: str) -> None:
+        add_mount(app, f"{path}/")
+        with TestClient(app) as client:
+            assert client.get(path).text == "mine"
+            assert client.get("/ready").json() == {"status": "ready"}
+
     @pytest.mark.parametrize("path", ["/tasks", "/task", "/num_tasks", "/splits"])
     def test_so_does_one_that_is_posted_to(self, app: FastAPI, path: str) -> None:
         app.post(f"/counter{path}")(mine)

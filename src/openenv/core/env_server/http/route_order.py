@@ -5,7 +5,7 @@ from dataclasses import replace
 from uuid import uuid4
 
 from starlette.applications import Starlette
-from starlette.routing import BaseRoute, Match
+from starlette.routing import BaseRoute, Match, Mount
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from openenv.core.env_server.access.guard import AccessMiddleware
@@ -47,7 +47,10 @@ class AuthorsRoutesFirst:
         routes, last = self._owner.router.routes, {id(route) for route in self._last}
         others = [route for route in routes if id(route) not in last]
         end = next((index for index, route in enumerate(others) if _matches(route, f"/{uuid4()}")), len(others))
-        routes[:] = [*others[:end], *self._last, *others[end:]]
+        # What is mounted at a path answers there with a slash, to which Starlette redirects where no route is.
+        mounted = {route.path for route in others if isinstance(route, Mount)}
+        last_of_all = [route for route in self._last if getattr(route, "path", None) not in mounted]
+        routes[:] = [*others[:end], *last_of_all, *others[end:]]
         self._ordered = len(routes)
         access = policy_of(self._owner)
         replaceable = {path for path in access.open_pages if any(_matches(route, path) for route in self._last)}

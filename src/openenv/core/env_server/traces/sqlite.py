@@ -1,9 +1,13 @@
 """Traces in a file of SQLite."""
 
+import atexit
+import shutil
 import sqlite3
+import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -28,6 +32,8 @@ _PATIENCE_MS = 20
 _ROWS_IN_STATEMENT = 50
 # Operations of SQLite's machine, some twenty for each row, between two looks at the clock.
 _OPERATIONS_BETWEEN_LOOKS = 1000
+# Codes of errors where a file, or beside it its log, can't be written.
+_NOT_WRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
 
 
 class FileConnection(sqlite3.Connection):
@@ -81,7 +87,7 @@ class FileConnection(sqlite3.Connection):
     def limit_log(self, max_bytes: float) -> None:
         """See ``TraceConnection``. A transaction is in the log as a whole, before it is in the file."""
         (_, _, path) = self.execute("PRAGMA database_list").fetchone()
-        self._log = Path(f"{path}-wal")
+        self._log = _log_of(Path(path))
         self._most_in_log = min(_MOST_IN_WAL, max_bytes * _SHARE_OF_WAL)
 
     def _empty_log(self) -> None:
@@ -129,13 +135,17 @@ class FileDatabase:
 
     @contextmanager
     def open(self) -> Iterator[FileConnection]:
-        """See ``TraceDatabase``."""
+        """See ``TraceDatabase``. Of a file that can't be written, a copy is read."""
         if not self._path.is_file():
             raise ConfigurationError(f"Expected a file of traces at {self._path}, found none.")
-        with connected(self._path) as connection:
-            if check(connection, self._path) < VERSION:
-                with connection.changing():
-                    _upgrade(connection, self._path)
+        with ExitStack() as opened:
+            try:
+                connection = opened.enter_context(_up_to_date(self._path, self._path))
+            except sqlite3.OperationalError as error:
+                if _primary_code(error) not in _NOT_WRITABLE:
+                    raise
+                connection = opened.enter_context(_up_to_date(_copies.copy_of(self._path), self._path))
+                connection.execute("PRAGMA query_only = ON")  # changes of a copy would be lost
             yield connection
 
     def identity(self) -> object:
@@ -171,9 +181,81 @@ def connected(path: Path) -> Iterator[FileConnection]:
 
 def is_damage(error: Exception) -> bool:
     """Return whether an error says that a file is damaged, as one that was cut off."""
-    # Errors of the module itself have no code; extended codes have more above the lowest eight bits.
+    return _primary_code(error) == sqlite3.SQLITE_CORRUPT
+
+
+class _Copies:
+    """Copies of files that can't be written, each until its original has changed, or the process ends."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        # By their originals: what these were like, and where the copies are.
+        self._made: dict[Path, tuple[list[object], Path]] = {}
+        self._folder: Path | None = None  # made with the first copy
+
+    def copy_of(self, path: Path) -> Path:
+        """Return the copy of a file as it is now, with its write-ahead log.
+
+        Raises:
+            ConfigurationError: The file can't be read, or there is no room for a copy.
+        """
+        try:
+            with self._lock:
+                now = [_size_and_time(path), _size_and_time(_log_of(path))]
+                was, copy = self._made.get(path, (None, path))
+                if was != now or not copy.exists():
+                    copy = self._copy(path)
+                    self._made[path] = now, copy
+                return copy
+        except OSError as error:
+            raise ConfigurationError(
+                f"The traces {path} can't be written, nor copied to be read: {error}. Copy them to a folder that can "
+                "be written."
+            ) from error
+
+    def _copy(self, path: Path) -> Path:
+        if self._folder is None or not self._folder.exists():
+            self._folder = Path(tempfile.mkdtemp(prefix="openenv-traces-"))
+            atexit.register(shutil.rmtree, self._folder, ignore_errors=True)
+        if path in self._made:
+            shutil.rmtree(self._made[path][1].parent, ignore_errors=True)
+        copy = Path(tempfile.mkdtemp(dir=self._folder), path.name)
+        if _log_of(path).exists():
+            shutil.copyfile(_log_of(path), _log_of(copy))
+        shutil.copyfile(path, copy)
+        return copy
+
+
+_copies = _Copies()
+
+
+@contextmanager
+def _up_to_date(path: Path, original: Path) -> Iterator[FileConnection]:
+    """Open a file, whose tables are of this version then; messages name the original of a copy."""
+    with connected(path) as connection:
+        if check(connection, original) < VERSION:
+            with connection.changing():
+                _upgrade(connection, original)
+        yield connection
+
+
+def _log_of(path: Path) -> Path:
+    return Path(f"{path}-wal")
+
+
+def _size_and_time(path: Path) -> object:
+    """Return what tells a file from what it is after a change; ``None`` if there is none."""
+    try:
+        about = path.stat()
+    except FileNotFoundError:
+        return None
+    return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns
+
+
+def _primary_code(error: Exception) -> int:
+    """Return the code of an error; of the module's own, which have none, that of no error."""
     code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK)
-    return code & 0xFF == sqlite3.SQLITE_CORRUPT
+    return code & 0xFF  # extended codes have more above the lowest eight bits
 
 
 def _create_or_upgrade(connection: FileConnection, path: Path) -> None:
