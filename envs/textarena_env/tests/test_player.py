@@ -44,7 +44,7 @@ def make_random_mover(seed: int) -> Player:
     return move
 
 
-@pytest.mark.level("socket")
+@pytest.mark.level("process")
 def test_the_player_scores_at_wordle_what_the_readme_says() -> None:
     stated = re.search(r"mean reward ([\d.]+), where guessing such nouns at random has (\d\.\d+)", README)
     assert stated is not None
@@ -62,6 +62,7 @@ def test_the_player_scores_at_tic_tac_toe_what_the_readme_says() -> None:
     assert tuple(f"{value:.2f}" for value in scores) == stated.groups()
 
 
+@pytest.mark.level("files")
 @pytest.mark.parametrize("player_id", [0, 1])
 def test_the_player_never_loses_at_tic_tac_toe_and_draws_with_itself(player_id: int) -> None:
     task = {"env_id": "TicTacToe-v0", "player_id": player_id}

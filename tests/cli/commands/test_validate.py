@@ -47,18 +47,18 @@ def test_a_fault_fails(openenv_here: Any, tmp_path: Path) -> None:
 
 def test_many_findings_are_cut_short_but_not_in_json(openenv: Any, tmp_path: Path) -> None:
     folder = write_files(scaffold(tmp_path, "my_env"), {f"m{number}.py": "def (" for number in range(15)})
-    assert "and 5 more; --verbose lists all" in openenv("validate", folder).stdout
-    results = json.loads(openenv("validate", folder, "--json").stdout)["results"]
+    assert "and 5 more; --verbose lists all" in openenv("validate", folder, "--no-run").stdout
+    results = json.loads(openenv("validate", folder, "--no-run", "--json").stdout)["results"]
     assert len(next(each for each in results if each["check_id"] == "syntax")["evidence"]) == 15
 
 
 def test_the_report_goes_to_a_file_too(openenv: Any, tmp_path: Path) -> None:
     folder = scaffold(tmp_path, "my_env")
-    ended = openenv("validate", folder, "--output", tmp_path / "report.json")
+    ended = openenv("validate", folder, "--no-run", "--output", tmp_path / "report.json")
     assert "my_env: passed" in ended.stdout
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["verdict"] == "pass"
-    shown = json.loads(openenv("validate", folder, "--json").stdout)
+    shown = json.loads(openenv("validate", folder, "--no-run", "--json").stdout)
     assert {key: shown[key] for key in ("target", "source_digest", "manifest")} == {
         key: report[key] for key in ("target", "source_digest", "manifest")
     }

@@ -2,8 +2,9 @@
 
 import random
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Annotated, Any
 
+import numpy as np
 import pytest
 from tests.support.environments.training import (
     CRASHING_SEEDS,
@@ -15,6 +16,7 @@ from tests.support.environments.training import (
 from tests.support.play import episodes_of, played_by
 from tests.support.servers import RunningServer
 
+from openenv import NDArray
 from openenv.adapters.text import ActionText
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.env_server.interfaces import Environment
@@ -22,8 +24,10 @@ from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservatio
 from openenv.core.env_server.tools import tool
 from openenv.core.env_server.types import Observation, State
 from openenv.core.exceptions import ServerError, ServerExecutionError
+from openenv.train.agents.player_agent import form_of
 from openenv.train.agents.players import RandomPlayer, RandomToolPlayer
 from openenv.train.episodes.episode import Episode
+from openenv.train.episodes.played_episode import text_of
 from openenv.train.forms.text_form import TextForm
 from openenv.train.forms.tool_form import ToolForm
 from openenv.train.rollout.sessions import Sessions
@@ -152,7 +156,57 @@ def test_tools_of_the_environments_own() -> None:
         assert contents[0] == "5"
         assert "bang" in contents[1]
         assert [turn.problem is None for turn in played.episode.turns] == [True, False]
+        check_failing_call_as_text(sessions, player=Follower([sessions.tools.action("explode", {})]))
         check_random_calls(sessions)
+
+
+def check_failing_call_as_text(sessions: Sessions, player: Follower) -> None:
+    """A model that acts by texts is shown the same in training, behind an address, and in a recording."""
+    form = TextForm(ActionText(sessions.action))
+    (played,) = played_by([player], [{}], sessions, form, 1)
+    problem = played.episode.turns[0].problem
+    assert problem is not None
+    assert "bang" in problem
+    assert played.messages[-1]["role"] == "user"
+    assert played.messages[-1]["content"].startswith(f"That was no legal action: {problem}\n\n")
+
+
+class Picture(Observation):
+    """A view from a window."""
+
+    text: str = "rain"
+    view: Annotated[np.ndarray[Any, Any], NDArray("uint8", (4, 4, 3), picture=True)]
+
+
+class Window(Environment[Climb, Picture, State]):
+    """Shows a picture each time."""
+
+    SUPPORTS_CONCURRENT_SESSIONS = True
+
+    def reset(self, seed: int | None = None) -> Picture:
+        return Picture(view=np.full((4, 4, 3), 9, np.uint8))
+
+    def step(self, action: Climb) -> Picture:
+        return Picture(view=np.full((4, 4, 3), 9, np.uint8), text="sun", done=True)
+
+    @property
+    def state(self) -> State:
+        return State()
+
+
+@pytest.mark.parametrize("with_tools", [True, False])
+def test_pictures_are_what_a_model_sees_and_the_turns_have_none(with_tools: bool) -> None:
+    app = create_fastapi_app(Window, Climb, Picture, max_concurrent_envs=3)
+    with RunningServer(app) as server, Sessions.open(server.url, 1, with_tools=with_tools) as sessions:
+        (played,) = played_by([Follower([{"move": "up"}])], [{}], sessions, form_of(sessions), 1)
+    seen = [message["content"] for message in played.messages if message["role"] != "assistant"]
+    assert [[block["type"] for block in sorted(blocks, key=lambda each: each["type"])] for blocks in seen] == [
+        ["image", "text"],
+        ["image", "text"],
+    ]
+    assert text_of(seen[0]).endswith("rain")
+    assert text_of(seen[1]) == "sun"
+    assert [turn.observation for turn in played.episode.turns] == ["rain"]
 
 
 def check_random_calls(sessions: Sessions) -> None:

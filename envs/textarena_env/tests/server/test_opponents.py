@@ -18,6 +18,7 @@ def shortest_id(name: str) -> str:
     return next((env_id for env_id in ids if env_id in LONG), ids[0])
 
 
+@pytest.mark.level("files")
 @pytest.mark.parametrize("name", known_moves())
 def test_a_random_opponent_makes_legal_moves_up_to_the_end(name: str) -> None:
     game = start(shortest_id(name), None, 1, 4, {})

@@ -21,9 +21,11 @@ from openenv.core.env_server.execution.introspection import EnvironmentFactory
 from openenv.core.env_server.execution.runner import finished
 from openenv.core.env_server.execution.snapshots import Snapshot
 from openenv.core.env_server.history.entries import Checkpoint
+from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.env_server.sessions.session import Session
 from openenv.core.env_server.settings import ServerConfig
+from openenv.core.env_server.tools import tool
 from openenv.core.env_server.types import Observation, State
 from openenv.core.environment_types import EnvironmentTypes
 from openenv.core.exceptions import (
@@ -89,6 +91,27 @@ class HeldEnvironment(AsyncCounterEnvironment):
     async def step(self, action: Add) -> Total:
         await self._released.wait()
         return await super().step(action)
+
+
+class HeldStatelessEnvironment(Environment[Add, Total, State]):
+    """Holds each step until it is released, and has no state of its own."""
+
+    REQUIRES_RESET = True
+
+    def __init__(self, released: asyncio.Event) -> None:
+        self._released = released
+
+    async def reset(self, seed: int | None = None, episode_id: str | None = None) -> Total:
+        return Total(total=0)
+
+    async def step(self, action: Add) -> Total:
+        await self._released.wait()
+        return Total(total=action.amount)
+
+    @tool
+    def total(self) -> int:
+        """Return the total."""
+        return 0
 
 
 class ThreadedListingEnvironment(ListingEnvironment):
@@ -206,16 +229,19 @@ class TestHandle:
             await answer(session, "step", {"amount": 1})
         await session.close()
 
-    async def test_a_state_is_that_after_the_step_under_way(self) -> None:
+    @pytest.mark.parametrize("environment", [HeldEnvironment, HeldStatelessEnvironment])
+    async def test_a_state_is_that_after_the_step_under_way(self, environment: Callable[..., Any]) -> None:
         released = asyncio.Event()
-        session = await session_of(partial(HeldEnvironment, released))
+        session = await session_of(partial(environment, released))
         stepping = asyncio.create_task(session.step({"amount": 2}))
-        reading = asyncio.create_task(answer(session, "state", {}))
-        done, _ = await asyncio.wait((stepping, reading), timeout=0.05)
+        answering = asyncio.create_task(answer(session, "state", {}))
+        reading = asyncio.create_task(session.state())
+        done, _ = await asyncio.wait((stepping, answering, reading), timeout=0.5)
         assert not done
         released.set()
         await stepping
-        assert '"step_count":1' in await reading
+        assert '"step_count":1' in await answering
+        assert (await reading).step_count == 1
         await session.close()
 
 
