@@ -36,8 +36,8 @@ def is_hub_address(text: str) -> bool:
     """Return whether a text is the address of a page of the Hub.
 
     Example:
-        >>> is_hub_address("https://huggingface.co/spaces/openenv/echo"),
-        is_hub_address("https://openenv-echo.hf.space") (True, False)
+        >>> is_hub_address("https://huggingface.co/spaces/openenv/echo"), is_hub_address("https://openenv-echo.hf.space")
+        (True, False)
     """
     return urlsplit(text).scheme in ("http", "https") and urlsplit(text).hostname in _hub_hosts()
 

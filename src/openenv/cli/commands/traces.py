@@ -73,11 +73,9 @@ def list_episodes(
         while page := list(islice(found, _PAGE)):
             flags = traces.flags([episode.id for episode in page])
             for episode in page:
-                episode_flags = flags.get(episode.id, [])
+                marks = flags.get(episode.id, [])
                 typer.echo(
-                    json.dumps({**_fields(episode), "flags": episode_flags})
-                    if as_json
-                    else _printable(_line(episode, episode_flags))
+                    json.dumps({**_fields(episode), "flags": marks}) if as_json else _printable(_line(episode, marks))
                 )
 
 
