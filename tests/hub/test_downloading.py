@@ -51,7 +51,7 @@ def test_what_is_not_there(hub: HubServer, tmp_path: Path) -> None:
         download_space("ada/go", "v9")
     with pytest.raises(HubError, match=r"find bob/hidden"):
         download_space("bob/hidden", hub=Hub(token="hf_other"))
-    with pytest.raises(ConfigurationError, match="say whose it is"):
+    with pytest.raises(ConfigurationError, match="the owner is missing"):
         download_space("go")
     with pytest.raises(ConfigurationError, match="which is a dataset"):
         download_space(f"{hub.url}/datasets/ada/go")
