@@ -9,6 +9,7 @@ from fastapi import APIRouter, HTTPException
 from fastapi.params import Depends
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from openenv.core.env_server.live.follower import refuse
 from openenv.core.env_server.sessions.about import About
 from openenv.core.env_server.web.interface import WebInterfaceManager
 from openenv.core.exceptions import EnvironmentFailedError, InvalidRequestError
@@ -72,15 +73,19 @@ class WebInterfaceRoutes:
     async def follow(self, socket: WebSocket) -> None:
         """Send the episode so far, and again after each reset and step; a slow reader gets several of them as one."""
         await socket.accept()
-        sending = asyncio.create_task(self._send_updates(socket))
-        try:
-            while (await socket.receive())["type"] != "websocket.disconnect":
-                pass
-        finally:
-            sending.cancel()
+        if self._manager.is_watched_by_most:
+            await refuse(socket, "As many follow this session as may; try again later.")
+            return
+        with self._manager.watch() as changed:
+            sending = asyncio.create_task(self._send_updates(socket, changed))
+            try:
+                while (await socket.receive())["type"] != "websocket.disconnect":
+                    pass
+            finally:
+                sending.cancel()
 
-    async def _send_updates(self, socket: WebSocket) -> None:
-        with suppress(WebSocketDisconnect, RuntimeError), self._manager.watch() as changed:  # as of a closed socket
+    async def _send_updates(self, socket: WebSocket, changed: asyncio.Event) -> None:
+        with suppress(WebSocketDisconnect, RuntimeError):  # as of a closed socket
             while True:
                 changed.clear()
                 await socket.send_text(self._manager.state_update())
