@@ -27,7 +27,7 @@ _QUOTED = re.compile(
 # A line that leads to the words of another, and the line behind it.
 _INTRODUCED = re.compile(
     r"^(?P<lead>[^\n]*\b(?:wrote|writes|said|says|states?|output|text|message|reads|contains?|included?|quotes?|claims?|"
-    r"instructions?|prompt|asks|asked)\b[^\n]*:)[ \t*_]*\n+[^\n]*",
+    r"instructions?|prompt|ask(?:s|ed))\b[^\n]*:)[ \t*_]*\n+[^\n]*",
     re.IGNORECASE | re.MULTILINE,
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n")

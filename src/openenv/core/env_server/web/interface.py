@@ -199,7 +199,7 @@ class WebInterfaceManager:
         return self._written
 
     def _add_log(self, log: ActionLog) -> None:
-        """Add the log of a step, in place of the earliest ones beyond what is kept."""
+        """Add the log of a step, and drop the earliest ones beyond what is kept."""
         self._sizes.append(len(log.model_dump_json()))
         while len(self._sizes) > 1 and (len(self._sizes) > _MOST_LOGS or sum(self._sizes) > _MOST_LOGGED):
             self._sizes.popleft()
