@@ -9,11 +9,12 @@ from fastapi import APIRouter, HTTPException
 from fastapi.params import Depends
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from openenv.core.env_server.live.follower import refuse
 from openenv.core.env_server.sessions.about import About
 from openenv.core.env_server.web.interface import WebInterfaceManager
 from openenv.core.exceptions import EnvironmentFailedError, InvalidRequestError
 from openenv.core.wire.types import EnvironmentMetadata
+
+_TRY_AGAIN_LATER = 1013
 
 
 class WebInterfaceRoutes:
@@ -74,7 +75,9 @@ class WebInterfaceRoutes:
         """Send the episode so far, and again after each reset and step; a slow reader gets several of them as one."""
         await socket.accept()
         if self._manager.is_watched_by_most:
-            await refuse(socket, "As many follow this session as may; try again later.")
+            with suppress(WebSocketDisconnect, RuntimeError):  # as of a closed socket
+                await socket.send_json({"ended": "As many follow this session as may; try again later."})
+                await socket.close(_TRY_AGAIN_LATER)
             return
         with self._manager.watch() as changed:
             sending = asyncio.create_task(self._send_updates(socket, changed))
