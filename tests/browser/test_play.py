@@ -539,6 +539,17 @@ def test_a_server_in_production_shows_no_controls(browser: Any) -> None:
         page.assert_accessible()
 
 
+@pytest.mark.parametrize(
+    "lost",
+    ["web/config", "metadata", "web/static/app.js", "web/static/play.js", "web/static/form.js", "web/static/vendor/*"],
+)
+def test_what_a_network_loses_while_the_page_is_loaded_is_requested_again(browser: Any, lost: str) -> None:
+    with playing(browser, create_fastapi_app(CounterEnvironment, Add, Total)) as page:
+        page.page.route(f"**/{lost}", lambda route: route.abort("connectionreset"), times=1)
+        page.page.reload()
+        page.reset()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1000])
 def test_the_page_is_readable_in_all_sizes_and_colours(browser: Any, scheme: str, width: int) -> None:

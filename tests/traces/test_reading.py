@@ -3,7 +3,7 @@
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from shutil import copyfile
@@ -403,6 +403,32 @@ def test_an_entry_that_can_not_be_read_is_said_and_costs_no_other_episode(tmp_pa
             with pytest.raises(IncompleteTraceError, match=rf"the episode {name} .*can't be read"):
                 opened.record(name)
         assert list(opened.records()) == []
+
+
+@pytest.mark.parametrize("value", ["'[]'", "7", "1e308", "''", "'a' || char(0)", "NULL"])
+@pytest.mark.parametrize(
+    "column", ["part.content", "part.entries", "part.number", "blob.content", "conversation.content"]
+)
+def test_a_value_of_another_type_than_its_column_costs_its_episode_alone(
+    tmp_path: Path, column: str, value: str
+) -> None:
+    """SQLite keeps any value in any column."""
+    path = tmp_path / "traces.db"
+    with traces.open(path, create=True) as opened:
+        opened.add(
+            episode(1), [*entries(), replace(entries()[-1], request={"text": "long " * 4000})], [Conversation("e1")]
+        )
+        opened.add(episode(2), entries())
+    table, _, name = column.partition(".")
+    with closing(sqlite3.connect(path)) as file, suppress(sqlite3.IntegrityError):
+        file.execute(f"UPDATE {table} SET {name} = {value} WHERE rowid = (SELECT min(rowid) FROM {table})")
+        file.commit()
+    with traces.open(path) as opened:
+        first, second = sorted(each.id for each in opened.episodes())
+        assert opened.record(second).episode.episode_id == "e2"
+        with suppress(IncompleteTraceError):
+            opened.record(first)
+        assert second in [each.episode.id for each in opened.records()]
 
 
 def test_text_that_is_no_utf_8_spoils_no_list(tmp_path: Path) -> None:

@@ -529,7 +529,7 @@ class TraceFile:
                     f"Some entries of the episode {name_of(number)} are not on record, since the traces could not be "
                     "written then."
                 )
-            yield part, count
+            yield part, count if isinstance(count, int) else None
 
     def _content_of(self, number: int, part: int, blob: Callable[[str], bytes]) -> list[bytes]:
         with self._usable():
@@ -537,15 +537,20 @@ class TraceFile:
                 "SELECT content FROM part WHERE episode = ? AND number = ?", (number, part)
             ).fetchone()
             # An episode that is removed meanwhile ends here.
-            content = b"" if found is None else put_back(found[0], blob)
+            content = b"" if found is None else put_back(self._bytes_of(found[0]), blob)
         return _read(name_of(number), lines_in, content) if content else []
 
     def _blob(self, name: str) -> bytes:
         found = self._connection.execute("SELECT content FROM blob WHERE hash = ?", (name,)).fetchone()
         if found is None:
             raise IncompleteTraceError(f"The traces {self.name} are damaged: they lack the value {name}.")
-        content: bytes = found[0]
-        return content
+        return self._bytes_of(found[0])
+
+    def _bytes_of(self, value: Any) -> bytes:
+        """Return a value of a column of bytes, in which SQLite takes any other."""
+        if not isinstance(value, bytes):
+            raise IncompleteTraceError(f"The traces {self.name} are damaged: expected bytes, got {value!r:.40}.")
+        return value
 
     def _rows(self, query: Query, sql: Callable[[], str]) -> Iterator[tuple[Any, ...]]:
         with self._usable():

@@ -20,13 +20,14 @@ _LONGEST_QUOTE = 200
 _REASONING = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
 _FENCED = re.compile(r"(```|~~~)\w*\n(.*)\1", re.DOTALL)
 _QUOTED = re.compile(
-    r"```.*?(?:```|\Z)|`[^`\n]*`|\"[^\"\n]*\"|“[^“”\n]*”|‘[^‘’\n]*’|„[^„“”\n]*[“”]|«[^«»\n]*»|^[ \t]*>[^\n]*",
+    r"```.*?(?:```|\Z)|`[^`\n]*`|\"[^\"\n]*\"|“[^“”\n]*”|"
+    r"\u2018[^\u2018\u2019\n]*\u2019|„[^„“”\n]*[“”]|«[^«»\n]*»|^[ \t]*>[^\n]*",
     re.DOTALL | re.MULTILINE,
 )
 # A line that leads to the words of another, and the line behind it.
 _INTRODUCED = re.compile(
     r"^(?P<lead>[^\n]*\b(?:wrote|writes|said|says|states?|output|text|message|reads|contains?|included?|quotes?|claims?|"
-    r"instructions?|prompt|asks|asked)\b[^\n]*:)[ \t*_]*\n+[^\n]*",
+    r"instructions?|prompt|ask(?:s|ed))\b[^\n]*:)[ \t*_]*\n+[^\n]*",
     re.IGNORECASE | re.MULTILINE,
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n")
@@ -194,7 +195,12 @@ def _gives_score(sentence: str) -> bool:
         return False
     after = sentence[number.end() :].strip(_MARKUP).lower()
     follows = _WORD.match(after)
-    if after.startswith("%") or sentence.rstrip(_QUESTION_END).endswith("?") or _has(_REFUSAL, after) or (follows and not _FOLLOWING.fullmatch(follows[0])):
+    if (
+        after.startswith("%")
+        or sentence.rstrip(_QUESTION_END).endswith("?")
+        or _has(_REFUSAL, after)
+        or (follows and not _FOLLOWING.fullmatch(follows[0]))
+    ):
         return False
     words = _words(sentence[: number.start()])
     while words and _FILLER.fullmatch(words[-1]):

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from enum import IntEnum, StrEnum
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_serializer
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, model_serializer
 
 from openenv.core.wire.types import Action, BaseMessage, Observation
 
@@ -189,7 +189,7 @@ class JsonRpcRequest(BaseModel):
     jsonrpc: Literal["2.0"]
     method: str
     params: dict[str, Any] = Field(default_factory=dict)
-    id: str | int | None = None
+    id: str | StrictInt | None = None  # strict: True would be answered as 1
 
 
 class JsonRpcResponse(BaseModel):

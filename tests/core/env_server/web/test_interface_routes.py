@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 from tests.support.environments.common import Add, CounterEnvironment, Total
 from tests.support.servers import RunningServer
-from websockets.exceptions import InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from openenv.core.env_server.app import create_app, create_fastapi_app, create_web_interface_app
@@ -84,6 +85,33 @@ def test_a_socket_follows_the_episode(server: RunningServer) -> None:
         socket.send("anything")
         with connect(f"ws://127.0.0.1:{server.port}/ws/ui") as later:
             assert followed(later)["step_count"] == 1
+
+
+def test_as_many_follow_as_may(server: RunningServer) -> None:
+    address = f"ws://127.0.0.1:{server.port}/ws/ui"
+    with ExitStack() as opened, server.http() as http:
+        sockets = [opened.enter_context(connect(address)) for _ in range(16)]
+        assert [followed(socket)["is_reset"] for socket in sockets] == [True] * 16
+        with connect(address) as refused:
+            assert json.loads(refused.recv()) == {"ended": "As many follow this session as may; try again later."}
+            with pytest.raises(ConnectionClosed):
+                refused.recv()
+        http.post("/web/reset", json={"episode_id": "e"})
+        assert {followed(socket)["episode_id"] for socket in sockets} == {"e"}
+
+
+def test_the_earliest_steps_go_where_all_are_too_much(server: RunningServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("openenv.core.env_server.web.interface._MOST_LOGGED", 500)
+    with connect(f"ws://127.0.0.1:{server.port}/ws/ui") as socket, server.http() as http:
+        followed(socket)
+        http.post("/web/reset")
+        followed(socket)
+        for number in range(1, 6):
+            http.post("/web/step", json={"action": {"amount": 1}})
+            logs = followed(socket)["action_logs"]
+            assert logs[-1]["step_count"] == number
+        assert [log["step_count"] for log in logs] == list(range(6 - len(logs), 6))
+        assert 1 <= len(logs) < 5
 
 
 def test_the_session_gives_way_to_another_client_and_a_reset_opens_a_new_one(server: RunningServer) -> None:

@@ -71,7 +71,7 @@ def test_every_file_that_is_imported_is_served_and_open(http: TestClient) -> Non
 @pytest.mark.level("files")
 @pytest.mark.parametrize("view", sorted(shown_later(STATIC / "app.js")))
 def test_the_page_stays_small(http: TestClient, view: str) -> None:
-    waiting, loaded = {"app.js", view}, {"style.css"}
+    waiting, loaded = {"start.js", "app.js", view}, {"style.css"}
     while waiting:
         name = waiting.pop()
         loaded.add(name)

@@ -30,6 +30,7 @@ KNOWN = {
     "H11Protocol.on_response_complete": "1fbb8f48c6a1",
     "H11Protocol.pause_writing": "17a8fd215d96",
     "H11Protocol.resume_writing": "7844bbaa8cce",
+    "H11Protocol.send_400_response": "56937b748fc5",
     "Server.__init__": "c150b55284f7",
     "Server.capture_signals": "e1bbcd4770d1",
     "Server.handle_exit": "553276efa26e",

@@ -5,6 +5,7 @@ The page of this package needs none of it: there each visitor has a session of t
 
 import asyncio
 import json
+from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -25,6 +26,9 @@ from openenv.core.wire.results import Outcome
 from openenv.core.wire.types import EnvironmentMetadata, State
 
 _MOST_LOGS = 1000
+# Characters of JSON of all of them; the last one is kept whatever it has.
+_MOST_LOGGED = 4 * 1024 * 1024
+_MOST_WATCHERS = 16
 # Idle timeout of the session, unless the server's settings differ.
 _IDLE_TIMEOUT_S = 900.0
 # Timeout for the state when the server sets no limit for steps.
@@ -99,6 +103,9 @@ class WebInterfaceManager:
         self._state: dict[str, Any] | None = None
         self._turn = asyncio.Lock()
         self._watchers: set[asyncio.Event] = set()
+        self._sizes: deque[int] = deque()  # characters of each of the logs
+        # What ``state_update`` has returned; ``None`` once there is something new.
+        self._written: str | None = None
 
     async def reset_environment(self, reset_kwargs: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Start an episode.
@@ -116,6 +123,7 @@ class WebInterfaceManager:
             session = await self._open_session()
             answer = _document(await session.reset(reset_kwargs or {}))
             self.episode_state = EpisodeState()
+            self._sizes.clear()
             await self._update(session, answer)
             return answer
 
@@ -145,7 +153,7 @@ class WebInterfaceManager:
                 done=answer["done"],
                 step_count=session.episode.step_count,
             )
-            self.episode_state.action_logs = [*self.episode_state.action_logs, log][-_MOST_LOGS:]
+            self._add_log(log)
             await self._update(session, answer)
             return answer
 
@@ -168,6 +176,11 @@ class WebInterfaceManager:
         async with self._turn:
             return await self._state_of(await self._open_session())
 
+    @property
+    def is_watched_by_most(self) -> bool:
+        """True where as many watch already as may."""
+        return len(self._watchers) >= _MOST_WATCHERS
+
     @contextmanager
     def watch(self) -> Iterator[asyncio.Event]:
         """Yield an event that is set after each reset and step, until the block ends; its user clears it."""
@@ -179,8 +192,18 @@ class WebInterfaceManager:
             self._watchers.discard(watcher)
 
     def state_update(self) -> str:
-        """Return the episode so far as JSON, in the form of the socket ``/ws/ui``."""
-        return json.dumps({"type": "state_update", "episode_state": self.episode_state.model_dump(mode="json")})
+        """Return the episode so far as JSON, in the form of the socket ``/ws/ui``; one text for all its sockets."""
+        if self._written is None:
+            document = {"type": "state_update", "episode_state": self.episode_state.model_dump(mode="json")}
+            self._written = json.dumps(document)
+        return self._written
+
+    def _add_log(self, log: ActionLog) -> None:
+        """Add the log of a step, and drop the earliest ones beyond what is kept."""
+        self._sizes.append(len(log.model_dump_json()))
+        while len(self._sizes) > 1 and (len(self._sizes) > _MOST_LOGS or sum(self._sizes) > _MOST_LOGGED):
+            self._sizes.popleft()
+        self.episode_state.action_logs = [*self.episode_state.action_logs, log][-len(self._sizes) :]
 
     async def _open_session(self) -> Session:
         """Return the session, and open one if there is none (any more)."""
@@ -208,6 +231,7 @@ class WebInterfaceManager:
         self.episode_state.episode_id = (self._state or {}).get("episode_id") or session.episode.id
         self.episode_state.step_count = session.episode.step_count
         self.episode_state.current_observation = answer["observation"]
+        self._written = None
         for watcher in self._watchers:
             watcher.set()
 

@@ -14,6 +14,8 @@ from openenv.core.env_server.web.interface import WebInterfaceManager
 from openenv.core.exceptions import EnvironmentFailedError, InvalidRequestError
 from openenv.core.wire.types import EnvironmentMetadata
 
+_TRY_AGAIN_LATER = 1013
+
 
 class WebInterfaceRoutes:
     """Routes that play the session of a ``WebInterfaceManager``, and follow it.
@@ -72,15 +74,21 @@ class WebInterfaceRoutes:
     async def follow(self, socket: WebSocket) -> None:
         """Send the episode so far, and again after each reset and step; a slow reader gets several of them as one."""
         await socket.accept()
-        sending = asyncio.create_task(self._send_updates(socket))
-        try:
-            while (await socket.receive())["type"] != "websocket.disconnect":
-                pass
-        finally:
-            sending.cancel()
+        if self._manager.is_watched_by_most:
+            with suppress(WebSocketDisconnect, RuntimeError):  # as of a closed socket
+                await socket.send_json({"ended": "As many follow this session as may; try again later."})
+                await socket.close(_TRY_AGAIN_LATER)
+            return
+        with self._manager.watch() as changed:
+            sending = asyncio.create_task(self._send_updates(socket, changed))
+            try:
+                while (await socket.receive())["type"] != "websocket.disconnect":
+                    pass
+            finally:
+                sending.cancel()
 
-    async def _send_updates(self, socket: WebSocket) -> None:
-        with suppress(WebSocketDisconnect, RuntimeError), self._manager.watch() as changed:  # as of a closed socket
+    async def _send_updates(self, socket: WebSocket, changed: asyncio.Event) -> None:
+        with suppress(WebSocketDisconnect, RuntimeError):  # as of a closed socket
             while True:
                 changed.clear()
                 await socket.send_text(self._manager.state_update())

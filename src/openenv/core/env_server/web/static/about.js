@@ -1,5 +1,6 @@
 // What the environment is: its description, README and schemas.
-import { html, useMemo } from "./html.js";
+import { getJson } from "./api.js";
+import { html, useEffect, useMemo, useState } from "./html.js";
 import { markdown } from "./markdown.js";
 
 export function About({ metadata }) {
@@ -10,4 +11,16 @@ export function About({ metadata }) {
     ${facts && html`<p class="hint">${facts}</p>`}
     ${readme}
   </article>`;
+}
+
+/** What a server in production mode shows: what it is, and nothing to do. */
+export function Reading({ onLoadError }) {
+  const [metadata, setMetadata] = useState(null);
+  useEffect(() => {
+    getJson("metadata").then(setMetadata).catch(onLoadError);
+  }, []);
+  if (metadata === null) return null;
+  return html`<main class="reading panel"><h1>${metadata.name}</h1>
+    <p class="note">This server is in production mode: agents call its tools over MCP, and no episode can be played here.</p>
+    <${About} metadata=${metadata} /></main>`;
 }

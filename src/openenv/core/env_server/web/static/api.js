@@ -1,4 +1,5 @@
 // The server's HTTP routes, with the token that it may require.
+import { retried } from "./retry.js";
 import { SAVED, savedAnswer } from "./saved.js";
 
 /** Address of the server, whatever path a proxy has put before it. */
@@ -70,7 +71,7 @@ export function problemOf({ status, message }) {
 export async function getPatiently(path, signal, onProblem) {
   for (let pause = FIRST_RETRY_MS; ; pause = Math.min(2 * pause, LONGEST_RETRY_MS)) {
     try {
-      const found = await getJson(path, undefined, {}, signal);
+      const found = await (await request(path, undefined, {}, signal)).json();
       onProblem(null);
       return found;
     } catch (error) {
@@ -81,9 +82,10 @@ export async function getPatiently(path, signal, onProblem) {
   }
 }
 
-/** Fetch JSON from a path of the server. */
+/** Fetch JSON from a path of the server. A request that does nothing there is made again where the network lost it. */
 export async function getJson(path, body = undefined, headers = {}, signal = undefined) {
-  const response = await request(path, body, headers, signal);
+  const attempt = () => request(path, body, headers, signal);
+  const response = await (body === undefined ? retried(attempt, signal) : attempt());
   return response.json();
 }
 

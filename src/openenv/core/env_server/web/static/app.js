@@ -1,13 +1,14 @@
 // The page: its header, its views, and the token that the server may require.
-import { About } from "./about.js";
 import { getJson, setToken, UNAUTHORIZED } from "./api.js";
 import { offerViews } from "./view.js";
 import { here, SAVED } from "./saved.js";
+import { retried } from "./retry.js";
 import { Save } from "./traces/save.js";
 import { html, render, useEffect, useReducer, useState } from "./html.js";
 
 // Each is loaded when it is shown.
 const VIEWS = {
+  about: () => import("./about.js").then(({ Reading }) => Reading),
   api: () => import("./http-api.js").then(({ HttpApi }) => HttpApi),
   compare: () => import("./compare.js").then(({ Compare }) => Compare),
   live: () => import("./live.js").then(({ Live }) => Live),
@@ -61,13 +62,16 @@ function View({ config, fork, onPlay, onLoadError }) {
   const name = viewOf(config);
   const [loaded, setLoaded] = useState(null);
   useEffect(() => {
-    if (name !== null) VIEWS[name]().then((view) => setLoaded({ name, view }), onLoadError);
+    let isWanted = true; // a view that comes after another one is wanted would take its place
+    retried(VIEWS[name]).then((view) => isWanted && setLoaded({ name, view }), onLoadError);
+    return () => {
+      isWanted = false;
+    };
   }, [name]);
-  if (name === null) return html`<${Reading} onLoadError=${onLoadError} />`;
   return loaded?.name === name && html`<${loaded.view} key=${fork?.session} config=${config} fork=${fork} onPlay=${onPlay} onLoadError=${onLoadError} />`;
 }
 
-/** The view that the address names, as far as the server has it; null where there is nothing to do. */
+/** The view that the address names, as far as the server has it. */
 function viewOf(config) {
   if (config.name !== null && isAt("api")) return "api";
   if (config.compare?.length) return isAt("traces") ? "traces" : "compare";
@@ -75,23 +79,11 @@ function viewOf(config) {
   if (config.run && !isAt("traces")) return "run";
   if (config.results && !isAt("traces")) return "results";
   if (config.traces && (isAt("traces") || config.name === null)) return "traces";
-  return config.play ? "play" : null;
+  return config.play ? "play" : "about";
 }
 
 function isAt(view) {
   return here().pathname.endsWith(`/${view}`);
-}
-
-/** What a server in production mode shows: what it is, and nothing to do. */
-function Reading({ onLoadError }) {
-  const [metadata, setMetadata] = useState(null);
-  useEffect(() => {
-    getJson("metadata").then(setMetadata).catch(onLoadError);
-  }, []);
-  if (metadata === null) return null;
-  return html`<main class="reading panel"><h1>${metadata.name}</h1>
-    <p class="note">This server is in production mode: agents call its tools over MCP, and no episode can be played here.</p>
-    <${About} metadata=${metadata} /></main>`;
 }
 
 function Header({ config }) {
