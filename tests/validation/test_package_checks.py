@@ -114,6 +114,41 @@ def test_package_data_is_found_by_its_patterns(tmp_path: Path, path: str, patter
     assert result(folder, "data").evidence == []
 
 
+@pytest.mark.parametrize(
+    ("path", "is_in_wheel"),
+    [
+        (".words.json", False),
+        ("server/data/.words.json", False),
+        ("data/a folder/my words.json", True),
+    ],
+)
+def test_package_data_that_is_excluded_is_not_in_the_wheel(tmp_path: Path, path: str, is_in_wheel: bool) -> None:
+    folder = write_files(fresh_scaffold(tmp_path, "my_env"), {path: "[]"})
+    with_lines(folder, f"NAME = {Path(path).name!r}")
+    assert (result(folder, "data").status == "pass") is is_in_wheel
+
+
+@pytest.mark.parametrize(
+    ("tables", "status"),
+    [
+        ("", "fail"),
+        ('[tool.setuptools.package-data]\nwords = ["*.txt"]', "fail"),
+        ('[tool.setuptools.package-data]\nwords = ["**/*.json"]', "pass"),
+        ('[tool.setuptools.package-data]\n"*" = ["data/*"]', "pass"),
+        ('[tool.setuptools.package-data]\n"words.deep" = ["*.json"]', "fail"),
+    ],
+)
+def test_data_of_packages_that_setuptools_finds_in_src(tmp_path: Path, tables: str, status: str) -> None:
+    before = PROJECT.partition("[tool.setuptools]")[0]
+    files = {
+        "pyproject.toml": f'{before}[tool.setuptools.packages.find]\nwhere = ["src"]\n{tables}\n',
+        "src/words/__init__.py": "",
+        "src/words/deep/__init__.py": "NAME = 'words.json'\n",
+        "src/words/data/words.json": "[]",
+    }
+    assert result(write_files(fresh_scaffold(tmp_path, "my_env"), files), "data").status == status
+
+
 def test_what_no_code_names_is_no_data(tmp_path: Path) -> None:
     folder = write_files(fresh_scaffold(tmp_path, "my_env"), {"notes.pdf": "x", "tests/words.json": "[]"})
     assert result(folder, "data").evidence == []

@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from functools import cache
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from pathlib import Path, PurePosixPath
@@ -182,7 +183,8 @@ def check_data(source: Source) -> Iterator[Finding]:
             path = file.relative_to(source.top_folder).as_posix()
             yield fail(
                 f"{path} is named in the code, and no package data in pyproject.toml: the wheel and the image lack it.",
-                f'Add a pattern for it under [tool.setuptools.package-data], such as "**/*{file.suffix}".',
+                f'Add a pattern for it under [tool.setuptools.package-data], such as "**/*{file.suffix}", or rename it '
+                "where [tool.setuptools.exclude-package-data] has a pattern that it matches.",
             )
 
 
@@ -233,17 +235,37 @@ def _packaged(source: Source) -> set[Path] | None:
         return None
     document = read_toml(file)
     settings = document.get("tool", {}).get("setuptools", {})
-    builder = document.get("build-system", {}).get("build-backend", "setuptools.build_meta")
-    folders = settings.get("package-dir")
-    if not builder.startswith("setuptools") or not isinstance(folders, dict) or "packages" not in settings:
+    build = document.get("build-system", {})
+    lists_files = any("scm" in requirement or "git" in requirement for requirement in build.get("requires", ()))
+    packages = _packages(source, settings)
+    if lists_files or packages is None or not build.get("build-backend", "setuptools").startswith("setuptools"):
         return None
-    patterns = settings.get("package-data", {})
+    included, excluded = (settings.get(name, {}) for name in ("package-data", "exclude-package-data"))
     return {
         found
-        for package, folder in folders.items()
-        for pattern in (*patterns.get(package, ()), *patterns.get("*", ()))
-        for found in (source.top_folder / folder).glob(pattern)
+        for package, folder in packages.items()
+        for pattern in (*included.get(package, ()), *included.get("*", ()))
+        for found in folder.glob(pattern)
+        if not any(
+            fnmatch(found.relative_to(folder).as_posix(), each)
+            for each in (*excluded.get(package, ()), *excluded.get("*", ()))
+        )
     }
+
+
+def _packages(source: Source, settings: Mapping[str, Any]) -> dict[str, Path] | None:
+    """Return the folders of the packages that setuptools is given, by their names; ``None`` where it finds them."""
+    folder = source.top_folder
+    packages, folders = settings.get("packages"), settings.get("package-dir", {})
+    if isinstance(packages, list):
+        root = folder / folders.get("", ".")
+        return {name: folder / folders[name] if name in folders else root / name.replace(".", "/") for name in packages}
+    if not isinstance(packages, dict) or "find" not in packages:
+        return None
+    roots = [folder / where for where in packages["find"].get("where", ["."])]
+    found = [(source.folder / path).parent for path in source.files if PurePosixPath(path).name == "__init__.py"]
+    names = ((path, path.relative_to(root)) for path in found for root in roots if path.is_relative_to(root))
+    return {".".join(name.parts): path for path, name in names if name.parts}
 
 
 def _data_files(source: Source) -> Iterator[Path]:

@@ -244,7 +244,7 @@ def _log_of(path: Path) -> Path:
 
 
 def _size_and_time(path: Path) -> object:
-    """Return what tells a file from what it is after a change; ``None`` if there is none."""
+    """Return what differs of a file after a change; ``None`` if there is none."""
     try:
         about = path.stat()
     except FileNotFoundError:
