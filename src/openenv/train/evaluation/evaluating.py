@@ -17,7 +17,7 @@ from openenv.train.dataset.collecting import EpisodeKeeper, add_episodes
 from openenv.train.dataset.play_traces import PlayTraces
 from openenv.train.evaluation.intervals import share_estimate
 from openenv.train.evaluation.pass_at_k import pass_at_k
-from openenv.train.evaluation.statistics import Attempt, Statistics
+from openenv.train.evaluation.statistics import Statistics, TaskAttempt
 from openenv.train.settings.play_settings import PlaySettings
 from openenv.train.tasks.task_choice import check_number, evaluation_tasks
 
@@ -129,9 +129,9 @@ def _evaluation(
     failures = [line for line in collection.read_left_out() if line["index"] < len(tasks) * samples]
     if not lines:
         raise EnvironmentFailedError(f"No episode came to an end. {failures[0]['reason'].capitalize()}")
-    attempts: list[list[Attempt]] = [[] for _ in tasks]
+    attempts: list[list[TaskAttempt]] = [[] for _ in tasks]
     for line in lines:
-        attempts[_index(line) // samples].append(Attempt.of_line(line))
+        attempts[_index(line) // samples].append(TaskAttempt.of_line(line))
     statistics = Statistics.of(attempts)
     failed = Counter(_index(line) // samples for line in failures)
     results = []

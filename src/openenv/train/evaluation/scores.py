@@ -10,7 +10,7 @@ from openenv.train.agents.player_agent import PlayerAgent, PlayerMaker, form_of,
 from openenv.train.agents.policy import Policy
 from openenv.train.episodes.episode import Episode
 from openenv.train.episodes.illegal_texts import commonest_texts
-from openenv.train.evaluation.statistics import Attempt, Statistics
+from openenv.train.evaluation.statistics import Statistics, TaskAttempt
 from openenv.train.rollout.sessions import Sessions
 from openenv.train.settings.config import TrainConfig
 from openenv.train.tasks.seeds import derived_seed
@@ -74,7 +74,7 @@ def score_of(episodes: Sequence[Episode], sample_seed: int | None = None) -> Sco
         sample_seed: Seed of the episode to take as the sample; ``None`` for the one that went worst.
     """
     counted = [episode for episode in episodes if episode.error is None]
-    statistics = Statistics.of([[Attempt.of_episode(episode)] for episode in counted])
+    statistics = Statistics.of([[TaskAttempt.of_episode(episode)] for episode in counted])
     worst = min(counted, key=lambda episode: episode.reward)
     sample = next((episode for episode in counted if episode.seed == sample_seed), worst)
     rewards = [episode.reward for episode in counted]

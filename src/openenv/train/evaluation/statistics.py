@@ -11,11 +11,11 @@ from openenv.records.evaluation import Estimate
 from openenv.train.episodes.episode import Episode
 from openenv.train.evaluation.intervals import mean_estimate
 
-__all__ = ["Attempt", "Statistics"]
+__all__ = ["Statistics", "TaskAttempt"]
 
 
 @dataclass(frozen=True)
-class Attempt:
+class TaskAttempt:
     """An episode that counts: the environment did not fail in it.
 
     Attributes:
@@ -62,7 +62,7 @@ class Statistics:
     tasks: list[Estimate | None]
 
     @classmethod
-    def of(cls, tasks: Sequence[Sequence[Attempt]]) -> Self:
+    def of(cls, tasks: Sequence[Sequence[TaskAttempt]]) -> Self:
         """Compute them.
 
         Args:
@@ -81,6 +81,6 @@ class Statistics:
         )
 
 
-def _component(name: str, tasks: Sequence[Sequence[Attempt]]) -> Estimate:
+def _component(name: str, tasks: Sequence[Sequence[TaskAttempt]]) -> Estimate:
     totals = [[attempt.components[name] for attempt in each if name in attempt.components] for each in tasks]
     return mean_estimate([fmean(each) for each in totals if each], reward_range(chain.from_iterable(totals)))

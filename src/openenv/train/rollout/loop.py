@@ -9,7 +9,7 @@ from openenv.train.episodes.episode import raise_if_most_failed
 from openenv.train.forms.moves import Move
 from openenv.train.rollout.play import Play
 
-__all__ = ["Actor", "BlockingSessions", "PlayedSessions", "play_episodes", "play_together"]
+__all__ = ["Actor", "play_episodes", "play_together"]
 
 Result = StepResult[Any] | OpenEnvError
 
@@ -45,7 +45,7 @@ class Actor(Protocol):
         ...
 
 
-class PlayedSessions(Protocol):
+class _PlayedSessions(Protocol):
     """The sessions of episodes that are played together, by the episodes' numbers."""
 
     async def reset(self, tasks: Sequence[Mapping[str, Any]]) -> Sequence[Result]:
@@ -57,7 +57,7 @@ class PlayedSessions(Protocol):
         ...
 
 
-class BlockingSessions(Protocol):
+class _BlockingSessions(Protocol):
     """Sessions whose methods block, as those of ``openenv.train.Sessions`` do."""
 
     def try_reset(self, tasks: Sequence[Mapping[str, Any]]) -> Sequence[Result]:
@@ -69,7 +69,7 @@ class BlockingSessions(Protocol):
         ...
 
 
-async def play_episodes(actor: Actor, plays: Sequence[Play], sessions: PlayedSessions) -> None:
+async def play_episodes(actor: Actor, plays: Sequence[Play], sessions: _PlayedSessions) -> None:
     """Play episodes to their end, all environments stepped together.
 
     Args:
@@ -88,7 +88,7 @@ async def play_episodes(actor: Actor, plays: Sequence[Play], sessions: PlayedSes
         actor.see(playing)
 
 
-def play_together(actor: Actor, plays: Sequence[Play], sessions: BlockingSessions) -> None:
+def play_together(actor: Actor, plays: Sequence[Play], sessions: _BlockingSessions) -> None:
     """Play episodes to their end with an actor and sessions that block.
 
     Args:
@@ -106,7 +106,7 @@ def play_together(actor: Actor, plays: Sequence[Play], sessions: BlockingSession
 class _AwaitedSessions:
     """Blocking sessions as the loop takes them."""
 
-    def __init__(self, sessions: BlockingSessions) -> None:
+    def __init__(self, sessions: _BlockingSessions) -> None:
         self._sessions = sessions
 
     async def reset(self, tasks: Sequence[Mapping[str, Any]]) -> Sequence[Result]:
@@ -116,7 +116,7 @@ class _AwaitedSessions:
         return self._sessions.step(actions)
 
 
-async def _do_moves(plays: Sequence[Play], sessions: PlayedSessions) -> None:
+async def _do_moves(plays: Sequence[Play], sessions: _PlayedSessions) -> None:
     """Do the first move of every answer, then the second of those that have one, and so on."""
     while moving := [(play, move) for play in plays if (move := play.next_move) is not None]:
         results = await sessions.step({play.number: move.action for play, move in moving if move.action is not None})

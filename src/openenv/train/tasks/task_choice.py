@@ -11,7 +11,7 @@ from openenv.core.tasks.listed_tasks import read_resets
 from openenv.train.tasks.seeds import derived_seed, evaluation_seeds, training_seeds
 from openenv.train.tasks.task_rows import task_rows
 
-__all__ = ["NumberedTask", "TaskLists", "check_number", "evaluation_tasks", "named_tasks", "training_tasks"]
+__all__ = ["NumberedTask", "check_number", "evaluation_tasks", "named_tasks", "training_tasks"]
 
 Task = dict[str, Any]
 
@@ -23,7 +23,7 @@ TASK_FILES = frozenset({".json", ".jsonl", ".parquet"})
 DEFAULT_EVALUATION_SEEDS = 100
 
 
-class TaskLists(Protocol):
+class _TaskLists(Protocol):
     """Source of an environment's named tasks; ``openenv.train.Sessions`` are one."""
 
     def named_tasks(self, name: str) -> Sequence[Task]:
@@ -66,7 +66,7 @@ def named_tasks(name: str, client: Client, num_tasks: int | None = None) -> list
 
 def training_tasks(
     tasks: int | str | None,
-    lists: TaskLists,
+    lists: _TaskLists,
     count: int,
     *,
     seed: int,
@@ -102,7 +102,7 @@ def training_tasks(
 
 def evaluation_tasks(
     tasks: str | None,
-    lists: TaskLists,
+    lists: _TaskLists,
     count: int | None,
     *,
     seed: int,

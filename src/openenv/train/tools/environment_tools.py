@@ -46,7 +46,7 @@ class _AnyAction(BaseModel):
 
 
 @dataclass(frozen=True)
-class ActionKind:
+class _ActionKind:
     """A tool that stands for one kind of action.
 
     Attributes:
@@ -117,7 +117,7 @@ class EnvironmentTools:
         ...     client.step(tools.action("guess", {"word": "crane"}))
     """
 
-    def __init__(self, tools: Sequence[Tool], kinds: Mapping[str, ActionKind], *, as_models: bool = False) -> None:
+    def __init__(self, tools: Sequence[Tool], kinds: Mapping[str, _ActionKind], *, as_models: bool = False) -> None:
         if not tools:
             raise ConfigurationError(
                 "The environment offers no tools and publishes no schema of its actions, so no model can act in it."
@@ -187,7 +187,7 @@ class EnvironmentTools:
         models = _models(action_class, len(actions))
         tools = described or _described_tools(actions, frozenset(tool.name for tool in own))
         kinds = {
-            tool.name: ActionKind(tool, constants(action), model, action_class, as_models)
+            tool.name: _ActionKind(tool, constants(action), model, action_class, as_models)
             for tool, action, model in zip(tools, actions.values(), models, strict=True)
         }
         return cls([*own, *tools], kinds, as_models=as_models)

@@ -17,7 +17,7 @@ from openenv.core.env_server.mcp_types import Tool
 from openenv.core.schema.hints import hint_of, hint_schema
 from openenv.core.schema.plain import plain_schema
 
-__all__ = ["ToolMethod", "ToolParameter"]
+__all__ = ["ToolMethod"]
 
 # What says nothing that a hint has to say.
 _BESIDE = frozenset({"title", "description", "default", "$defs"})
@@ -28,7 +28,7 @@ Schema = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class ToolParameter:
+class _ToolParameter:
     """One parameter of a tool.
 
     Attributes:
@@ -156,11 +156,11 @@ class ToolMethod:
         return method
 
     @property
-    def _in_call_order(self) -> list[ToolParameter]:
+    def _in_call_order(self) -> list[_ToolParameter]:
         return sorted(self.parameters, key=lambda parameter: not parameter.required)
 
 
-def _parameter(name: str, key: str, schema: dict[str, Any], *, required: bool) -> ToolParameter:
+def _parameter(name: str, key: str, schema: dict[str, Any], *, required: bool) -> _ToolParameter:
     hint = hint_of(schema)
     said = hint_schema(hint)
     unsaid = {
@@ -171,7 +171,7 @@ def _parameter(name: str, key: str, schema: dict[str, Any], *, required: bool) -
     own = schema.get("description")
     description = _on_one_line(own) if isinstance(own, str) else ""
     description = description or key.replace("_", " ").strip() or "a value"
-    return ToolParameter(
+    return _ToolParameter(
         name, key, hint, _with_rest(description, unsaid), required=required, default=schema.get("default")
     )
 
@@ -186,7 +186,7 @@ def _with_rest(description: str, unsaid: Schema) -> str:
     return f"{text}." if _CHOICES_AT_END.search(text) else text
 
 
-def _tool_description(tool: Tool, parameters: Sequence[ToolParameter]) -> str:
+def _tool_description(tool: Tool, parameters: Sequence[_ToolParameter]) -> str:
     text = inspect.cleandoc(tool.description).strip() or f"{tool.name.replace('_', ' ')}."
     root = tool.input_schema
     kept = ("$defs", "definitions") if _refers(parameters) else ()
@@ -196,7 +196,7 @@ def _tool_description(tool: Tool, parameters: Sequence[ToolParameter]) -> str:
     return _with_rest(text, rest)
 
 
-def _refers(parameters: Sequence[ToolParameter]) -> bool:
+def _refers(parameters: Sequence[_ToolParameter]) -> bool:
     """Whether a recursive schema among the parameters' names definitions."""
     return any('"$ref"' in parameter.description for parameter in parameters)
 
@@ -229,7 +229,7 @@ def _is_name(name: str) -> bool:
     return name.isidentifier() and not iskeyword(name) and name != "self" and re.fullmatch(r"\w+", name) is not None
 
 
-def _signature_parameter(parameter: ToolParameter) -> inspect.Parameter:
+def _signature_parameter(parameter: _ToolParameter) -> inspect.Parameter:
     default = inspect.Parameter.empty if parameter.required else parameter.default
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     return inspect.Parameter(parameter.name, kind, default=default, annotation=parameter.hint)
