@@ -12,11 +12,11 @@ from openenv.train.tasks.task_choice import NumberedTask
 __all__ = ["Agent", "BatchAgent", "EndedEpisode", "EpisodeRecorder", "play"]
 
 EndedEpisode = tuple[Play, PlayedEpisode]
-"""An episode by the rules, and the same with its number and its conversation."""
+"""Episode by the rules, and the same with its number and its conversation."""
 
 
 class Agent(Protocol):
-    """Plays episodes: players without a model, a model that is loaded here, or a model behind an address."""
+    """Agent that plays episodes: players without a model, a model loaded here, or a model behind an address."""
 
     def batches(self, tasks: Sequence[NumberedTask], sessions: Sessions) -> Iterator[Sequence[EndedEpisode]]:
         """Play one episode for each task, and yield those that end together, under the tasks' numbers."""
@@ -24,41 +24,21 @@ class Agent(Protocol):
 
 
 class EpisodeRecorder(Protocol):
-    """Records episodes."""
+    """Recorder of episodes."""
 
     def named(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what a reset is passed, with an ``episode_id`` where its episode is to be recorded.
-
-        Args:
-            parameters: What the reset is passed; an ``episode_id`` among it stays.
-        """
+        """Return a reset's parameters, with an ``episode_id``, or their own, where its episode is to be recorded."""
         ...
 
     def add(self, episodes: Sequence[EndedEpisode]) -> None:
-        """Record episodes that ended together. It does not fail: play goes on without a record.
-
-        Args:
-            episodes: The episodes.
-        """
+        """Record episodes that ended together, without an error where that fails: play continues without a record."""
         ...
 
 
 def play(
     agent: Agent, tasks: Iterable[NumberedTask], sessions: Sessions, recorder: EpisodeRecorder | None = None
 ) -> Iterator[PlayedEpisode]:
-    """Play one episode for each task.
-
-    An episode in which the environment failed has the error, and no reward that counts.
-
-    Args:
-        agent: Plays.
-        tasks: The tasks with the episodes' numbers. An agent's random choices depend on its seed and the number, and
-            not on what is played beside an episode.
-        sessions: The environment.
-        recorder: Records the episodes; ``None`` for no record.
-
-    Yields:
-        The episodes, as they end.
+    """Play one episode for each task, and yield each as it ends; one that the environment failed in has the error.
 
     Raises:
         OpenEnvError: The environment failed in more than half of the episodes that were played together, or a model
@@ -69,6 +49,7 @@ def play(
         for played in play(agent, enumerate([{"seed": 1}, {"seed": 2}]), sessions):
             print(played.index, played.episode.reward, played.episode.error)
     """
+    # An agent's random choices depend on its seed and the episode's number, and not on the episodes beside it.
     named = [(number, task if recorder is None else recorder.named(task)) for number, task in tasks]
     for batch in agent.batches(named, sessions):
         if recorder is not None:
@@ -78,19 +59,14 @@ def play(
 
 
 class BatchAgent(ABC):
-    """Agent in as many episodes at once as there are sessions, which are stepped together.
-
-    Args:
-        max_turns: Actions after which an episode is cut off.
-        shown: Writes observations for the record.
-    """
+    """Agent in as many episodes at once as there are sessions, which are stepped together."""
 
     def __init__(self, max_turns: int, shown: Shown) -> None:
         self._max_turns = max_turns
         self._shown = shown
 
     def batches(self, tasks: Sequence[NumberedTask], sessions: Sessions) -> Iterator[list[EndedEpisode]]:
-        """Play one episode for each task; see `Agent`.
+        """Play one episode for each task, and yield those that end together, under the tasks' numbers.
 
         Raises:
             OpenEnvError: The environment failed in more than half of a batch.
@@ -107,7 +83,7 @@ class BatchAgent(ABC):
 
     @abstractmethod
     def _act_in(self, plays: Sequence[Play], tasks: Sequence[NumberedTask], sessions: Sessions) -> None:
-        """Play episodes to their ends, all of them together."""
+        """Play episodes together, all to their ends."""
 
     @abstractmethod
     def _played(self, number: int, play: Play) -> PlayedEpisode:

@@ -1,4 +1,4 @@
-"""Episodes that a model plays behind any OpenAI-compatible address: of vLLM, Ollama, a provider, a test.
+"""Agent with a model behind any OpenAI-compatible address: of vLLM, Ollama, a provider, a test.
 
 The model acts by calls of tools or by texts, and is passed the pictures in observations.
 """
@@ -45,22 +45,22 @@ __all__ = ["ApiAgent"]
 
 logger = logging.getLogger(__name__)
 
-# The log says which episode waits for the environment after as long, or half of the time that an answer may take.
+# A warning names the episode that waits for the environment after as long, or half of the time limit of an answer.
 _PATIENCE_S = 10.0
 
 
 class ApiAgent:
-    """Plays episodes with a model behind an OpenAI-compatible address, several at once.
+    """Agent that plays episodes with a model behind an OpenAI-compatible address, several at once.
 
     Args:
         model: The model's name there.
         base_url: The address, such as ``http://localhost:8000/v1``; ``None`` for the variable ``OPENAI_BASE_URL``, or
             OpenAI's own.
-        api_key: The key; ``None`` for the variable ``OPENAI_API_KEY``. Servers of one's own mostly ask for none.
+        api_key: The key; ``None`` for the variable ``OPENAI_API_KEY``. Servers of one's own mostly need none.
         actions: Whether the model acts by calls of tools, or by texts.
         system_prompt: The first message of every conversation; ``None`` for none.
-        instructions: How an action is written, where actions are texts; ``None`` for what the action's schema says.
-        temperature: Of sampling; ``None`` for the server's own.
+        instructions: How an action is written, where actions are texts; ``None`` for the text of the action's schema.
+        temperature: Temperature of sampling; ``None`` for the server's own.
         max_tokens: Tokens that an answer may have; ``None`` for the server's own limit.
         max_turns: Actions after which an episode is cut off.
         concurrency: Episodes that are played at once, each in a session of its own.
@@ -134,7 +134,8 @@ class ApiAgent:
             sessions: The environment; as many further sessions as ``concurrency`` are opened.
 
         Raises:
-            OpenEnvError: As `episodes`.
+            ConfigurationError: The model's server refuses the request.
+            ConnectionFailedError: There is no server of the model, or it fails again and again.
         """
         return ([ended] for ended in self._episodes(sessions.client, tasks))
 
@@ -156,7 +157,7 @@ class ApiAgent:
         tasks: "Sequence[NumberedTask]",
         offered: EnvironmentTools | ActionText,
     ) -> "AsyncIterator[EndedEpisode]":
-        """Play one episode for each task, and yield each as it ends."""
+        """Play one episode for each task in concurrent workers, and yield each as it ends."""
         todo = iter(tasks)
         ended: asyncio.Queue[EndedEpisode | BaseException] = asyncio.Queue()
         count = min(self.concurrency, len(tasks))
@@ -187,7 +188,7 @@ class ApiAgent:
         todo: "Iterator[NumberedTask]",
         ended: "asyncio.Queue[EndedEpisode | BaseException]",
     ) -> None:
-        """Play one episode after another in a session; the first worker's is the client's own."""
+        """Play one episode after another in a session, which is the client's own for the first worker."""
         try:
             try:
                 session = client if number == 0 else await client.new_session()
@@ -211,7 +212,7 @@ class ApiAgent:
         return {"gen_ai.provider.name": "openai", "gen_ai.request.model": self.model}
 
     async def _form(self, client: "EnvClient[Any, Any, Any]", offered: EnvironmentTools | ActionText) -> Form:
-        """Return how results and actions look to the model."""
+        """Return the form of results and actions."""
         pixels = await observed_pixels(client)
         if isinstance(offered, EnvironmentTools):
             return ToolForm(offered, pixels)
@@ -220,12 +221,7 @@ class ApiAgent:
 
 
 class _PatientSession:
-    """The session of an episode that is played alone; the log says so where its environment takes long.
-
-    Args:
-        session: The session.
-        call: Returns id and name of the tool call that is done now; ``None`` where actions are texts.
-    """
+    """Session of an episode that is played alone, which logs a warning where the environment is slow."""
 
     def __init__(self, session: "EnvClient[Any, Any, Any]", call: Callable[[], tuple[str, str] | None]) -> None:
         self._session = session
@@ -233,12 +229,12 @@ class _PatientSession:
         self._task: Mapping[str, Any] = {}
 
     async def reset(self, tasks: Sequence[Mapping[str, Any]]) -> list[StepResult[Any] | OpenEnvError]:
-        """Start the episode."""
+        """Start the episode of the one task."""
         (self._task,) = tasks
         return [await self._answer(self._session.reset(**self._task))]
 
     async def step(self, actions: Mapping[int, Any]) -> dict[int, StepResult[Any] | OpenEnvError]:
-        """Do the action, if there is one."""
+        """Step with the action, if there is one."""
         return {number: await self._step(action) for number, action in actions.items()}
 
     async def _step(self, action: Any) -> StepResult[Any] | OpenEnvError:
@@ -269,13 +265,7 @@ class _PatientSession:
 
 
 class _Conversation:
-    """A model as an agent in one episode, which keeps the conversation.
-
-    Args:
-        request: Requests an answer of the model.
-        form: How results and actions look to it.
-        system_prompt: The first message; ``None`` for none.
-    """
+    """Actor with a model in one episode, which keeps the conversation."""
 
     def __init__(self, request: "Request", form: Form, system_prompt: str | None) -> None:
         self._request = request
@@ -301,7 +291,7 @@ class _Conversation:
         return [self._form.read(answer)]
 
     def see(self, plays: Sequence[Play]) -> None:
-        """Write what came of the answer."""
+        """Append the results of the answer."""
         (play,) = plays
         answer = self._messages[-1]
         self._messages += self._form.replies(answer, play.answered, failed=play.episode.error is not None)
@@ -315,12 +305,7 @@ class _Conversation:
         return call["id"], call["function"]["name"]
 
     def played(self, index: int, play: Play) -> PlayedEpisode:
-        """Return the episode, with the conversation.
-
-        Args:
-            index: Its number.
-            play: What happened.
-        """
+        """Return the episode under its number, with the conversation."""
         return PlayedEpisode(index, play.episode, self._messages, self._form.tools, self._usage)
 
 

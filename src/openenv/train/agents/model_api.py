@@ -1,4 +1,4 @@
-"""A model behind an OpenAI-compatible address: requests for its answers, with what they cost."""
+"""Requests for answers of a model behind an OpenAI-compatible address, and their tokens and cost."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -23,14 +23,7 @@ async def request_answer(
     messages: Sequence[Message],
     tools: Sequence[Mapping[str, Any]],
 ) -> "ChatCompletion | None":
-    """Request a model's answer; there is none where the conversation has grown too long for it.
-
-    Args:
-        api: The client of the model's server, open.
-        model: The model's name there.
-        settings: Further fields of the request.
-        messages: The conversation.
-        tools: The tools that are offered.
+    """Request a model's answer, with further fields of the request; ``None`` where the conversation is too long for it.
 
     Raises:
         ConfigurationError: The model's server refuses the request.
@@ -46,7 +39,7 @@ async def request_answer(
             found.update(openai_answer(completion))
     except BadRequestError as error:
         if any(message["role"] == "assistant" for message in messages):
-            return None  # what it took before it takes no more: the conversation is too long
+            return None  # it accepted the conversation's beginning, so the conversation is too long
         raise ConfigurationError(f"The server of {model} refuses the request: {error.message}") from error
     except APIConnectionError as error:
         raise ConnectionFailedError(f"There is no answer from {api.base_url}: {error.message}") from error

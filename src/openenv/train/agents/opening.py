@@ -32,18 +32,10 @@ _KEY_OF_ANY_SERVER = ("OPENAI_API_KEY",)
 def open_agent(
     settings: PlaySettings, count: int, env_vars: Mapping[str, str] | None = None
 ) -> Iterator[tuple[Agent, Sessions]]:
-    """Open an environment and the agent that plays it.
-
-    Args:
-        settings: What is played, and by which agent. A model without an address lies in a folder, or is one of the Hub.
-        count: Episodes that are played at once; fewer where the server holds fewer sessions.
-        env_vars: Environment variables to set for a server that is started.
-
-    Yields:
-        The agent, and the sessions that it plays in. They end with the block.
+    """Open an environment, for ``count`` or fewer episodes at once, and its agent; the sessions end with the block.
 
     Raises:
-        ConfigurationError: There is no such player or model, or the settings do not go together with it.
+        ConfigurationError: There is no such player or model, or the settings do not fit it.
         OpenEnvError: There is no such environment, or its server could not be started or reached.
     """
     if settings.llm_endpoint is not None:
@@ -77,7 +69,7 @@ def open_agent(
 def _together(
     settings: PlaySettings, count: int, env_vars: Mapping[str, str] | None, *, with_tools: bool | None
 ) -> Sessions:
-    """Open sessions that are stepped together."""
+    """Open sessions that are stepped together, and fewer where the server holds fewer."""
     return Sessions.open(
         settings.environment,
         count,
@@ -125,6 +117,6 @@ def _api_agent(settings: PlaySettings, sessions: int) -> "ApiAgent":
 
 
 def _api_key(endpoint: str) -> str | None:
-    """Return the key that a variable holds for an address; ``None`` for a server that is sent none."""
+    """Return the key that a variable holds for an address; ``None`` without one."""
     names = _KEY_VARIABLES.get(urlsplit(endpoint).hostname or "", _KEY_OF_ANY_SERVER)
     return next(filter(None, map(os.environ.get, names)), None)

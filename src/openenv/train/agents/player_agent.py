@@ -20,22 +20,14 @@ from openenv.train.tasks.task_choice import NumberedTask
 __all__ = ["PlayerAgent", "PlayerMaker", "PlayerSeed", "form_of", "random_players", "scripted_players"]
 
 PlayerMaker = Callable[[int], Player]
-"""Makes a player of a seed."""
+"""Function that makes a player of a seed."""
 
 PlayerSeed = Callable[[int, Mapping[str, Any]], int]
-"""Finds the seed of the player of an episode, from its number and its task."""
+"""Function from an episode's number and task to the seed of its player."""
 
 
 class PlayerAgent(BatchAgent):
-    """Players without a model.
-
-    Args:
-        make_player: Makes a player for each episode.
-        seed_of: Finds the player's seed.
-        form: How actions and observations look as text.
-        max_turns: Actions after which an episode is cut off.
-        system_prompt: The first message of every conversation; ``None`` for none.
-    """
+    """Agent without a model, which makes a player for each episode."""
 
     def __init__(
         self,
@@ -62,7 +54,7 @@ class PlayerAgent(BatchAgent):
 
 
 class _PlayerActor:
-    """Players as an actor, one for each episode of a batch."""
+    """Actor with a player for each episode of a batch."""
 
     def __init__(self, players: Sequence[Player], form: Form) -> None:
         self._players = players
@@ -72,11 +64,11 @@ class _PlayerActor:
         """Do nothing: a player sees an observation when it has to choose."""
 
     async def act(self, plays: Sequence[Play]) -> list[list[Move]]:
-        """Let each player choose an action."""
+        """Return the action that each player chooses."""
         return [[self._move(play)] for play in plays]
 
     def see(self, plays: Sequence[Play]) -> None:
-        """Do nothing, as in `begin`."""
+        """Do nothing: a player sees an observation when it has to choose."""
 
     def _move(self, play: Play) -> Move:
         assert play.last is not None, "an episode whose reset failed takes no moves"
@@ -86,24 +78,14 @@ class _PlayerActor:
 def random_players(
     sessions: Sessions, actions: ActionText | None = None, words: Sequence[str] = ("a", "b", "c")
 ) -> PlayerMaker:
-    """Return what makes random players of an environment: of its tools where they are offered.
-
-    Args:
-        sessions: The environment.
-        actions: Its actions as text, if they are known.
-        words: What texts are made of where actions are no calls of tools.
-    """
+    """Return a maker of random players, of the environment's tools where they are offered, else with texts of words."""
     if sessions.tools is not None:
         return partial(RandomToolPlayer, sessions.tools)
     return partial(RandomPlayer, actions or ActionText(sessions.action), words=words)
 
 
 def scripted_players(sessions: Sessions) -> PlayerMaker | None:
-    """Return what makes the scripted players that an environment's package has; ``None`` where it has none.
-
-    Args:
-        sessions: The environment.
-    """
+    """Return the maker of the scripted players that an environment's package has; ``None`` where it has none."""
     package = sessions.package
     if package is None or package.manifest.player is None:
         return None
@@ -111,11 +93,7 @@ def scripted_players(sessions: Sessions) -> PlayerMaker | None:
 
 
 def form_of(sessions: Sessions) -> Form:
-    """Return the form of an environment's conversations: calls where its tools are offered, else texts.
-
-    Args:
-        sessions: The environment.
-    """
+    """Return the form of an environment's conversations: calls where its tools are offered, else texts."""
     if sessions.tools is not None:
         return ToolForm(sessions.tools, sessions.pixels)
     actions = ActionText(sessions.action)

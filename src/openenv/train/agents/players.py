@@ -1,4 +1,4 @@
-"""Players without a model, and one of them: it plays at random."""
+"""Players without a model: the type of all of them, and those that play at random."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -14,20 +14,13 @@ from openenv.train.tools.environment_tools import EnvironmentTools
 __all__ = ["Player", "RandomPlayer", "RandomToolPlayer"]
 
 Player = Callable[[Any], Any]
-"""Plays one episode: from each observation, the first of them reset's, to the next action."""
+"""Function of one episode, from each observation, the first of them that of the reset, to the next action."""
 
 MAX_TRIES = 100
 
 
 class RandomPlayer:
-    """Chooses actions at random, from the action's schema alone.
-
-    Where an observation has a list ``legal_actions`` and an action has one field, it chooses from that list.
-
-    Args:
-        actions: The environment's actions.
-        seed: Of the choices.
-        words: What texts are made of.
+    """Player that draws actions of one field from an observation's ``legal_actions``, others from the action's schema.
 
     Example:
         >>> from typing import Literal
@@ -43,16 +36,10 @@ class RandomPlayer:
         self._values = RandomValues(self._random, words)
 
     def __call__(self, observation: Any) -> BaseModel | dict[str, Any]:
-        """Choose an action.
-
-        Args:
-            observation: The last observation, or its fields.
-
-        Returns:
-            A legal action, as far as the schema tells.
+        """Return a random action for an observation or its fields, which is legal as far as the schema describes it.
 
         Raises:
-            ConfigurationError: The schema asks for more than a random choice of values.
+            ConfigurationError: The schema requires more than a random choice of values.
         """
         allowed = observation_fields(observation).get("legal_actions")
         if isinstance(allowed, list) and allowed:
@@ -65,7 +52,7 @@ class RandomPlayer:
                 return reading.action
         raise ConfigurationError(
             f"No legal action in {MAX_TRIES} random ones; the action's schema ({', '.join(self._actions.fields)}) "
-            "asks for more than a random choice of values."
+            "requires more than a random choice of values."
         )
 
     def _text(self) -> str:
@@ -77,13 +64,7 @@ class RandomPlayer:
 
 
 class RandomToolPlayer:
-    """Calls tools at random, with arguments from their schemas alone.
-
-    Args:
-        tools: The environment's tools.
-        seed: Of the choices.
-        words: What texts are made of.
-    """
+    """Player that calls tools at random, with arguments from their schemas alone."""
 
     def __init__(self, tools: EnvironmentTools, seed: int, words: Sequence[str] = ("a", "b", "c")) -> None:
         self._tools = tools
@@ -94,16 +75,10 @@ class RandomToolPlayer:
         }
 
     def __call__(self, observation: Any) -> BaseModel | dict[str, Any]:
-        """Choose a call.
-
-        Args:
-            observation: Where it lists ``legal_actions`` and a tool has one argument, that list is chosen from.
-
-        Returns:
-            The action that the call is.
+        """Return the action of a random call; an only argument comes from the observation's ``legal_actions``.
 
         Raises:
-            ConfigurationError: A schema asks for more than a random choice of values.
+            ConfigurationError: A schema requires more than a random choice of values.
         """
         name = self._random.choice(self._tools.names)
         arguments = self._arguments[name](observation)

@@ -1,4 +1,4 @@
-"""The policy that a run trains: a model, its tokenizer, and the renderer between it and the environment."""
+"""Policy that a run trains: a model, its tokenizer, and the renderer between it and the environment."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ _CALLER_WEIGHTS = 0.05
 
 @dataclass(frozen=True)
 class Policy:
-    """What is trained.
+    """Policy that a run trains or an evaluation plays.
 
     Attributes:
         model: A causal language model of ``transformers``.
@@ -57,13 +57,13 @@ class Policy:
     actions: ActionText
 
     def to_device(self, config: TrainConfig) -> None:
-        """Put the model where a run of these settings computes."""
+        """Move the model to the device on which a run of these settings computes."""
         if takes_gpu(config):
             self.model.to("cuda")  # type: ignore[arg-type]
 
 
 def takes_gpu(config: TrainConfig) -> bool:
-    """Whether a run computes on a GPU."""
+    """Return whether a run computes on a GPU."""
     # On 10,000 parameters a GPU loses more by its launches than it gains.
     return config.device == "auto" and not config.is_tiny and torch.cuda.is_available()
 
@@ -88,16 +88,13 @@ def make_policy(config: TrainConfig, sessions: Sessions) -> Policy:
 def make_policies(
     config: TrainConfig, sessions: Mapping[str, Sessions], calls: Sequence[Episode] = ()
 ) -> dict[str, Policy]:
-    """Make the policy that a run starts with, for each of its environments: one model, with a renderer for each.
+    """Make the policy that a run starts with, one model, with a renderer for each environment by its name.
 
     Args:
         config: The run's settings.
         sessions: The environments, by the names of ``config.parts``; see `make_policy`.
-        calls: Episodes to learn from of an environment that has only tools: their words and arguments are the tiny
-            policy's vocabulary.
-
-    Returns:
-        The policies, by the environment's name.
+        calls: Examples of an environment that has only tools: their words and arguments are the tiny policy's
+            vocabulary.
 
     Raises:
         ConfigurationError: There is no such model, it is not made for conversation, the tiny policy would have to
@@ -119,15 +116,7 @@ def make_policies(
 
 
 def load_policies(config: TrainConfig, sessions: Mapping[str, Sessions], source: str | Path) -> dict[str, Policy]:
-    """Load a policy that is trained already, for each of a run's environments: one model, with a renderer for each.
-
-    Args:
-        config: The run's settings.
-        sessions: The environments, by the names of ``config.parts``.
-        source: A checkpoint's folder, or a model's id on the Hub.
-
-    Returns:
-        The policies, by the environment's name.
+    """Load a policy from a checkpoint's folder or the Hub: one model, with a renderer for each environment by its name.
 
     Raises:
         ConfigurationError: There is no such model, or it is not made for conversation.
@@ -150,7 +139,8 @@ def _check_same_kind(actions: Mapping[str, ActionText]) -> None:
     if choosing and writing:
         raise ConfigurationError(
             f"The tiny policy answers with one token in {choosing[0]}, which has a fixed number of actions, and with "
-            f"several in {writing[0]}; it cannot learn both in one run. Train them apart, or take a pretrained model."
+            f"several in {writing[0]}; it cannot learn both in one run. Train them separately, or take a "
+            "pretrained model."
         )
 
 
@@ -202,7 +192,7 @@ def _call_renderer(
 
 
 def _spoken_texts(actions: ActionText, sessions: Sessions, config: TrainConfig) -> Iterator[str]:
-    """Yield what an environment says in some episodes, and what is said to it: its words are the vocabulary."""
+    """Yield observations and actions of some episodes, whose words are the vocabulary."""
     for reset in config.resets:
         yield from _texts_with(reset, actions, sessions, config)
 

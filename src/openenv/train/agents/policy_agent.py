@@ -1,4 +1,4 @@
-"""A model that is loaded here as an agent: a run's, one in a folder, or one of the Hub."""
+"""Agent with a model that is loaded here: a run's, one in a folder, or one of the Hub."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,13 +29,13 @@ __all__ = ["PolicyAgent", "StoredModel"]
 
 
 class PolicyAgent(BatchAgent):
-    """A model that is loaded here. An episode's tokens depend on the seed and its number, and on no other episode.
+    """Agent with a model; an episode's tokens depend on the seed and its number, and on no other episode.
 
     Args:
         policy: The model and its renderer.
-        config: Says where episodes are cut off, by its ``max_turns`` and ``max_context``.
-        temperature: Of sampling; 0 takes the most likely token.
-        seed: Of the draws; by default the one of ``config``.
+        config: Settings, of which ``max_turns`` and ``max_context`` limit episodes.
+        temperature: Temperature of sampling; 0 draws the most likely token.
+        seed: Seed of the draws; by default that of ``config``.
         version: The training step of the weights, in words; ``None`` if it is not known.
     """
 
@@ -73,7 +73,7 @@ class PolicyAgent(BatchAgent):
 
 
 class _PolicyActor:
-    """A policy as an actor in the episodes of a batch, each with draws of its own."""
+    """Actor with a policy in the episodes of a batch, each with draws of its own."""
 
     def __init__(self, policy: Policy, limits: Limits, sampling: Sampling, draws: Sequence[Random]) -> None:
         self._policy = policy
@@ -82,7 +82,7 @@ class _PolicyActor:
         self._draws = draws
 
     def begin(self, plays: Sequence[Play]) -> None:
-        """Feed the beginnings of the episodes. Those that are over have no row in the generator, and no draws."""
+        """Feed the beginnings of episodes; one that is over has no row in the generator, and no draws."""
         renderer = self._policy.renderer
         draws = [self._draws[play.number] for play in plays if not play.is_over]
         generator = TransformersGenerator(self._policy.model, renderer.pad_id, self._sampling, draws)
@@ -94,16 +94,16 @@ class _PolicyActor:
         return await self._actor.act(plays)
 
     def see(self, plays: Sequence[Play]) -> None:
-        """Feed what came of the moves."""
+        """Feed the results of the moves."""
         self._actor.see(plays)
 
 
 @dataclass(frozen=True)
 class StoredModel:
-    """A model that is not loaded yet.
+    """Model that is not loaded yet.
 
     Attributes:
-        config: How it plays.
+        config: Settings with which it plays.
         source: Its folder, or its id on the Hub.
         version: The training step of its weights, in words; ``None`` if it is of no run.
     """

@@ -1,6 +1,6 @@
-"""The built-in tiny policy: a word-level tokenizer and a small Qwen3 model with random weights.
+"""Built-in tiny policy: a word-level tokenizer and a small Qwen3 model with random weights.
 
-Both are made for one environment: the vocabulary is the words that the environment and its actions speak. They are
+Both are made for one environment: the vocabulary is the words of its observations and actions. They are
 ordinary ``transformers`` objects, so a checkpoint loads with ``AutoTokenizer`` and ``AutoModelForCausalLM``.
 """
 
@@ -57,14 +57,7 @@ def build_tokenizer(choices: Sequence[str], texts: Iterable[str]) -> "PreTrained
 
 
 def words_of(texts: Iterable[str], known: Iterable[str] = ()) -> list[str]:
-    """Return the words of some texts, each once, in the order of their first appearance.
-
-    Args:
-        texts: Any texts.
-        known: Words to leave out.
-
-    Returns:
-        The words as the tiny policy's tokenizer splits them.
+    """Return the words of texts but for known ones, as the tiny policy's tokenizer splits them, each at its first use.
 
     Example:
         >>> words_of(["a ball, a bat", "ball 7"], known=["7"])
@@ -94,7 +87,7 @@ def build_model(
         tokenizer: Gives the size of the vocabulary and the special tokens.
         hidden: Width, a multiple of 16; the feed-forward layers are twice as wide.
         layers: Number of layers.
-        seed: Of the weights.
+        seed: Seed of the weights.
         initializer_range: Standard deviation of the weights. 0.05 learns tool calls far better than Qwen3's own 0.02.
 
     Returns:

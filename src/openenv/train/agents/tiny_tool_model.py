@@ -1,7 +1,7 @@
-"""A tiny model that calls an environment's tools, to try a training out on a CPU.
+"""Tiny model that calls an environment's tools, to try a training out on a CPU.
 
 Its weights are random at first. It learns from some episodes of a scripted player, for some seconds, which is enough to
-call tools and far from enough to play well: what a training has to begin with.
+call tools and far from enough to play well: the beginning that a training needs.
 """
 
 import json
@@ -41,7 +41,7 @@ BATCHES = 80
 def play_episode(
     environment: Any, prompt: Sequence[Message], task: Mapping[str, Any], choose: Choose, max_calls: int
 ) -> list[Message]:
-    """Play one episode as TRL's loop does, with ``choose`` in place of the model, and return the conversation."""
+    """Play one episode as TRL's loop does, with ``choose`` instead of the model, and return the conversation."""
     messages = [{"role": message["role"], "content": message["content"]} for message in prompt]
     messages[-1]["content"] += environment.reset(**task) or ""
     for _ in range(max_calls):
@@ -57,12 +57,7 @@ def play_episode(
 
 
 def tiny_tool_model(specs: Sequence[EnvSpec]) -> tuple[Qwen3ForCausalLM, PreTrainedTokenizerFast]:
-    """Make a model that knows the tools of some environments, and its tokenizer.
-
-    Args:
-        specs: The environments. Their packages' players play in turns with random players, and these alone on servers
-            that are given by their URLs.
-    """
+    """Make a model that knows some environments' tools, and its tokenizer, from play of scripted and random players."""
     episodes = [episode for spec in specs for episode in _scripted_episodes(spec)]
     with tempfile.TemporaryDirectory() as folder:
         return make_tiny_model(episodes, Path(folder), BATCHES * len(specs))
@@ -77,7 +72,8 @@ def _scripted_episodes(spec: EnvSpec) -> Iterator[tuple[list[Message], list[dict
 
 
 def _player(spec: EnvSpec, seed: int) -> Player:
-    # Every other episode is a random player's: a model that has seen only good ones has little left to find out.
+    # Every other episode is a random player's, and all of a server that is given by its URL: a model that has seen only
+    # good ones has little left to find out.
     packaged = not isinstance(spec.client.async_client, GenericEnvClient)
     scripted = find_environment(spec.name).make_player(seed) if packaged and seed % 2 == 0 else None
     return scripted or RandomToolPlayer(spec.tools, seed)
@@ -92,10 +88,7 @@ def _next_call(environment: ToolEnvironment, player: Player, tools: EnvironmentT
 def make_tiny_model(
     episodes: Sequence[tuple[list[Message], list[dict[str, Any]]]], folder: Path, steps: int
 ) -> tuple[Qwen3ForCausalLM, PreTrainedTokenizerFast]:
-    """Make a model and its tokenizer of conversations with the schemas of their tools, in batches of four.
-
-    Their words are the model's vocabulary, and each argument in their calls is one token.
-    """
+    """Make a model and its tokenizer of conversations, whose words and arguments of calls are a token each."""
     tools = {tool["function"]["name"]: tool for _, offered in episodes for tool in offered}
     texts = [message["content"] for messages, _ in episodes for message in messages]
     tokenizer = build_tool_tokenizer(list(tools.values()), texts, list(_arguments(episodes)))

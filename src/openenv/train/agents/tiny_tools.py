@@ -1,9 +1,9 @@
-"""The tiny policy's tokenizer for tool calls: one token for each piece that the chat template writes.
+"""Tokenizer of the tiny policy for tool calls: one token for each piece that the chat template writes.
 
 A pretrained model spells a tool call in dozens of tokens. Here the call of a tool with one argument is five: the call's
 opening with the tool's name, the argument's name, its value, the closing, and the end of the turn. So a model of some
-hundred thousand parameters learns to call tools in minutes on a CPU, and TRL's trainers take it as they take any model
-that calls tools.
+hundred thousand parameters learns to call tools in minutes on a CPU, and TRL's trainers treat it as any model that
+calls tools.
 """
 
 import json
@@ -130,7 +130,7 @@ def build_tool_tokenizer(
 
 
 def _pieces(functions: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """What the template writes around the arguments of calls, and the arguments that the schemas list."""
+    """Yield the template's text around the arguments of calls, and the arguments that the schemas list."""
     for function in functions:
         properties = function.get("parameters", {}).get("properties", {})
         yield f'<tool_call>\n{{"name": "{function["name"]}", "arguments": {{'

@@ -1,4 +1,4 @@
-"""How a policy of ``openenv train`` plays an environment that has only tools: by calls in its chat template.
+"""Renderer and tokenizer of policies that play an environment of tools alone, by calls in the chat template.
 
 An action's text is a tool's name and its arguments as JSON; the tokens are those of the call in the model's template.
 """
@@ -31,13 +31,6 @@ def call_renderer(
 ) -> ToolRenderer:
     """Make the renderer of a model's calls of tools, for playing and for writing examples.
 
-    Args:
-        tokenizer: A tokenizer whose chat template knows tools.
-        model: The model; its generation settings may name further tokens that end a turn.
-        form: What observations and calls look like.
-        max_action_tokens: How many tokens an answer may have.
-        thinking: Passed to the template as ``enable_thinking``.
-
     Raises:
         ConfigurationError: The chat template does not know tools.
     """
@@ -54,11 +47,7 @@ def call_renderer(
 
 
 def build_call_tokenizer(tools: EnvironmentTools, episodes: Iterable[Episode]) -> "PreTrainedTokenizerFast":
-    """Make the tiny policy's tokenizer for calls of tools: each argument of the examples is one of its tokens.
-
-    Args:
-        tools: The environment's tools.
-        episodes: The examples.
+    """Make the tiny policy's tokenizer for calls of tools: each argument in the example episodes is one of its tokens.
 
     Raises:
         ConfigurationError: An example is no call.

@@ -1,4 +1,4 @@
-"""The record of an episode that was played for training or evaluation."""
+"""Record of an episode that was played for training or evaluation."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -17,10 +17,10 @@ class Turn:
     """One action of an episode.
 
     Attributes:
-        observation: What the agent was shown, as text.
-        action: What it answered, as text.
-        reward: What the environment gave for it.
-        problem: Why the answer was no legal action; ``None`` if it was one.
+        observation: The observation that the agent was shown, as text.
+        action: The agent's answer, as text.
+        reward: The environment's reward for it.
+        problem: The reason why the answer was no legal action; ``None`` if it was one.
         components: Scores of the reward's components by name; empty where the environment has no rubric.
     """
 
@@ -43,13 +43,13 @@ class Episode:
     Attributes:
         seed: The seed of its reset; ``None`` where its task has none.
         prompt_ids: The tokens up to the first action.
-        completion_ids: The tokens after these: actions, and what was fed between them.
+        completion_ids: The tokens after these: actions, and those that were fed between them.
         logprobs: For each token of ``completion_ids`` its log-probability when it was sampled; 0 if it was fed.
         env_mask: For each token of ``completion_ids`` 1 if the model wrote it, 0 if it was fed.
-        turns: What happened.
+        turns: The actions with their observations and rewards.
         done: Whether the environment ended the episode, rather than a limit.
-        error: Why the environment failed; such an episode says nothing about the player.
-        task: What its reset was passed beside the seed.
+        error: Why the environment failed; such an episode is no evidence about the player.
+        task: Parameters of its reset beside the seed.
         cut_by: The limit that cut the episode off, if the environment did not end it.
         cut_answers: Answers of a model that ended at ``max_action_tokens``, and not where the model ended them.
         step_rewards: The credit of each step, where the environment gave it at the episode's end.
@@ -77,14 +77,14 @@ class Episode:
         """Begin the record of an episode.
 
         Args:
-            parameters: What its reset is passed, with the seed and the ``episode_id`` if there are any.
+            parameters: Parameters of its reset, with the seed and the ``episode_id`` if there are any.
         """
         task = dict(parameters)
         return cls(task.pop("seed", None), episode_id=task.pop("episode_id", None), task=task)
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What its reset is passed, but for the id."""
+        """Parameters of its reset, but for the id."""
         return dict(self.task) if self.seed is None else {**self.task, "seed": self.seed}
 
     @property
@@ -99,17 +99,17 @@ class Episode:
 
     @property
     def illegal_actions(self) -> int:
-        """How many answers were no legal action."""
+        """Number of answers that were no legal action."""
         return sum(turn.problem is not None for turn in self.turns)
 
     @property
     def illegal_texts(self) -> list[str]:
-        """The answers that were no legal action."""
+        """Answers that were no legal action."""
         return [turn.action for turn in self.turns if turn.problem is not None]
 
     @property
     def length(self) -> int:
-        """Tokens, prompt and completion."""
+        """Number of tokens, of prompt and completion."""
         return len(self.prompt_ids) + len(self.completion_ids)
 
     def add_written(self, token_ids: Sequence[int], logprobs: Sequence[float]) -> None:
@@ -127,13 +127,13 @@ class Episode:
     def add_turn(
         self, observation: str, action: str, outcome: StepResult[Any] | OpenEnvError | None, problem: str | None = None
     ) -> None:
-        """Append what an action came to.
+        """Append the turn of an action, or note the environment's failure.
 
         Args:
-            observation: What the agent was shown, as text.
-            action: What it answered, as text.
-            outcome: What the environment answered, or how it failed; ``None`` if it was sent nothing, or refused.
-            problem: Why the answer was no legal action, if it was none.
+            observation: The observation that the agent was shown, as text.
+            action: The agent's answer, as text.
+            outcome: The environment's answer, or its failure; ``None`` if it was sent nothing, or refused.
+            problem: The reason why the answer was no legal action, if it was none.
         """
         if isinstance(outcome, OpenEnvError):
             self.error = outcome
@@ -151,7 +151,7 @@ class Episode:
         self.step_rewards = outcome.step_rewards
 
     def is_over(self, max_turns: int) -> bool:
-        """Whether no further action is possible."""
+        """Return whether no further action is possible."""
         return self.done or self.error is not None or len(self.turns) >= max_turns
 
 

@@ -1,4 +1,4 @@
-"""The answers that were no legal action: which are the commonest."""
+"""Commonest among the answers that were no legal action."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -10,13 +10,7 @@ LONGEST_TEXT = 80
 
 
 def commonest_texts(texts: Iterable[str]) -> dict[str, int]:
-    """Count texts.
-
-    Args:
-        texts: The texts; long ones are counted by their beginnings.
-
-    Returns:
-        The commonest, and how often each is there.
+    """Count the commonest texts, long ones by their beginnings.
 
     Example:
         >>> commonest_texts(["jump", "fly", "jump"])
@@ -26,7 +20,7 @@ def commonest_texts(texts: Iterable[str]) -> dict[str, int]:
 
 
 class IllegalTexts:
-    """Gathers the illegal answers of an optimiser step, by environment."""
+    """Illegal answers of an optimiser step, by environment."""
 
     def __init__(self) -> None:
         self._texts: dict[str, list[str]] = {}
@@ -37,10 +31,10 @@ class IllegalTexts:
 
     def take(self) -> dict[str, dict[str, int]]:
         """Return the commonest since the last call, as metrics: ``episode/illegal_texts``; nothing where none is."""
-        taken, self._texts = self._texts, {}
+        gathered, self._texts = self._texts, {}
         return {
             f"episode/{name}/illegal_texts" if name else "episode/illegal_texts": commonest_texts(texts)
-            for name, texts in taken.items()
+            for name, texts in gathered.items()
             if texts
         }
 

@@ -12,12 +12,12 @@ Message = dict[str, Any]
 
 @dataclass(frozen=True)
 class Usage:
-    """What the answers of a model took, in one episode.
+    """Tokens and cost of a model's answers in one episode.
 
     Attributes:
         input_tokens: Tokens that the model read, as its server counts them.
         output_tokens: Tokens that it wrote.
-        cost_usd: What they cost; ``None`` where its server does not say.
+        cost_usd: Their cost in US dollars; ``None`` where its server reports none.
         model_version: The model as its server names it, or the training step of its weights; ``None`` if not known.
     """
 
@@ -27,7 +27,7 @@ class Usage:
     model_version: str | None = None
 
     def __add__(self, other: "Usage") -> "Usage":
-        """Return the sum, with the version that was said last."""
+        """Return the sum, with the last known version."""
         costs = [cost for cost in (self.cost_usd, other.cost_usd) if cost is not None]
         return Usage(
             self.input_tokens + other.input_tokens,
@@ -39,14 +39,14 @@ class Usage:
 
 @dataclass(frozen=True)
 class PlayedEpisode:
-    """An episode, and the conversation between the environment and its player.
+    """Episode, and the conversation between the environment and its player.
 
     Attributes:
         index: Its number among the episodes of its request, from 0.
-        episode: What happened.
-        messages: The conversation as chat templates take it. A tool call's arguments are a mapping.
-        tools: The tools that were offered, as chat templates take them; empty where actions are texts.
-        usage: What the model's answers took; ``None`` for a player without a model.
+        episode: The record.
+        messages: The conversation as chat templates read it. A tool call's arguments are a mapping.
+        tools: The tools that were offered, as chat templates read them; empty where actions are texts.
+        usage: Tokens and cost of the model's answers; ``None`` for a player without a model.
     """
 
     index: int
@@ -57,14 +57,7 @@ class PlayedEpisode:
 
 
 def text_of(content: str | list[dict[str, Any]]) -> str:
-    """Return a message's content without its pictures.
-
-    Args:
-        content: A text, or blocks as chat templates take them.
-
-    Returns:
-        The text, or those of the blocks with a line for each.
-    """
+    """Return the text of a message's content, with a line for each block and without pictures."""
     if isinstance(content, str):
         return content
     return "\n".join(block["text"] for block in content if block["type"] == "text")

@@ -1,4 +1,4 @@
-"""The form of a conversation: how results and actions look to a model, and what its answers mean."""
+"""Form of a conversation: the look of results and actions to a model, and the meaning of its answers."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -13,10 +13,7 @@ __all__ = ["Form"]
 
 
 class Form(ABC):
-    """How results and actions look to a model, and what its answers mean.
-
-    Renderers, models behind an address, recordings of players and Inspect's task share it, so that a model is shown the
-    same wherever it plays.
+    """Form of results, actions and answers, the same in renderers, behind an address, in recordings and in Inspect.
 
     Attributes:
         tools: The tools that are offered, as chat templates take them; empty where actions are texts.
@@ -26,15 +23,15 @@ class Form(ABC):
 
     @abstractmethod
     def shown(self, result: StepResult[Any]) -> Content:
-        """Return what a model is shown of a result."""
+        """Return the content of a result that a model is shown."""
 
     @abstractmethod
     def opening(self, observation: Content) -> Content:
-        """Return what the user says first, with what is shown of the reset."""
+        """Return the user's first content, with that of the reset."""
 
     @abstractmethod
     def move(self, action: Any) -> Move:
-        """Write an action as a move."""
+        """Return the move of an action."""
 
     @abstractmethod
     def read(self, answer: Message) -> list[Move]:
@@ -46,34 +43,17 @@ class Form(ABC):
 
     @abstractmethod
     def replies(self, answer: Message, results: Sequence[MoveResult], *, failed: bool = False) -> list[Message]:
-        """Return the messages that follow an assistant's message.
-
-        Args:
-            answer: The assistant's message.
-            results: The results of its moves.
-            failed: Whether the environment failed at the move behind these.
-        """
+        """Return the messages after an assistant's; ``failed`` if the environment failed at a move after these."""
 
     def opening_messages(self, observation: Content | None, system_prompt: str | None = None) -> list[Message]:
-        """Return the messages before the first answer.
-
-        Args:
-            observation: What is shown of the reset; ``None`` where it failed.
-            system_prompt: The first message; ``None`` for none.
-        """
+        """Return the messages before the first answer; ``observation`` is ``None`` where the reset failed."""
         system: list[Message] = [] if system_prompt is None else [{"role": "system", "content": system_prompt}]
         return system if observation is None else [*system, {"role": "user", "content": self.opening(observation)}]
 
     def conversation(
         self, observation: Content | None, results: Sequence[MoveResult], system_prompt: str | None = None
     ) -> list[Message]:
-        """Return the messages of an episode in which each answer had one move.
-
-        Args:
-            observation: What is shown of the reset; ``None`` where it failed.
-            results: The moves and their results.
-            system_prompt: The first message; ``None`` for none.
-        """
+        """Return the messages of an episode with one move in each answer; ``observation`` as in `opening_messages`."""
         messages = self.opening_messages(observation, system_prompt)
         for turn, result in enumerate(results):
             answer = self.answer(result.move, turn)

@@ -1,4 +1,4 @@
-"""Moves of an agent, and what they came to."""
+"""Moves of an agent, and their results."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -12,12 +12,12 @@ __all__ = ["Move", "MoveResult"]
 
 # Made for every action of every episode, which a frozen dataclass would be slow at.
 class Move(NamedTuple):
-    """One action of an agent.
+    """Action of an agent.
 
     Attributes:
-        text: The action as text; of a model, what it wrote.
-        action: What is sent to the environment; ``None`` for nothing.
-        problem: Why it is no legal action; ``None`` if it is one.
+        text: The action as text; of a model, its own words.
+        action: The action that the environment is sent; ``None`` for none.
+        problem: The reason why it is no legal action; ``None`` if it is one.
         tool: The tool that is called; empty where actions are texts, or no call could be read.
         arguments: Its arguments.
     """
@@ -30,13 +30,13 @@ class Move(NamedTuple):
 
 
 class MoveResult(NamedTuple):
-    """What came of a move.
+    """Result of a move.
 
     Attributes:
         move: The move.
-        observation: What the agent is shown now.
-        problem: Why it was no legal action, if it was none.
-        result: What the environment answered; ``None`` if it answered nothing, or refused.
+        observation: The content that the agent is shown now.
+        problem: The reason why it was no legal action; ``None`` if it was one.
+        result: The environment's answer; ``None`` if there was none, or it refused.
     """
 
     move: Move
@@ -46,5 +46,5 @@ class MoveResult(NamedTuple):
 
     @property
     def content(self) -> Content:
-        """What a tool answers: what the action gave, or why it was not done."""
+        """Content of a tool's answer: that of the result, or the reason why the action was not done."""
         return self.observation if self.result is not None or self.problem is None else self.problem

@@ -17,12 +17,7 @@ __all__ = ["from_openai", "to_openai"]
 
 
 def from_openai(message: "ChatCompletionMessage", *, with_calls: bool) -> Message:
-    """Write a model's answer as chat templates take it.
-
-    Args:
-        message: The answer.
-        with_calls: Whether calls of tools belong to it; they do where tools were offered.
-    """
+    """Return a model's answer as chat templates read it, with its calls where tools were offered."""
     answer: Message = {"role": "assistant", "content": message.content or ""}
     calls = [call for call in message.tool_calls or [] if with_calls and call.type == "function"]
     if calls:
@@ -38,15 +33,7 @@ def from_openai(message: "ChatCompletionMessage", *, with_calls: bool) -> Messag
 
 
 def to_openai(messages: Sequence[Message]) -> list[Message]:
-    """Write a conversation as the API takes it.
-
-    Args:
-        messages: A conversation as chat templates take it: a tool call's arguments are a mapping, and a picture is a
-            block of the content.
-
-    Returns:
-        The same with arguments as JSON, and pictures as ``image_url``. The pictures of a tool's answer follow it in a
-        message of the user, because the API takes none there.
+    """Return a conversation of chat templates with calls' arguments as JSON, and pictures as ``image_url``.
 
     Example:
         >>> to_openai([{"role": "user", "content": [{"type": "text", "text": "left?"}]}])
@@ -57,6 +44,7 @@ def to_openai(messages: Sequence[Message]) -> list[Message]:
     for message in messages:
         content = _written_content(message["content"])
         if message["role"] == "tool":
+            # The API allows no pictures in a tool's answer: they follow in a message of the user.
             pictures += [block for block in blocks_of(content) if block["type"] != "text"]
             written.append({**message, "content": text_of(content)})
             continue
@@ -77,7 +65,7 @@ def _written_content(content: Content) -> Content:
 
 def _written_call(call: Mapping[str, Any]) -> dict[str, Any]:
     function = call["function"]
-    # What was no JSON at all would make some servers refuse the whole conversation.
+    # Arguments that are no JSON would make some servers refuse the whole conversation.
     arguments = function["arguments"] if isinstance(function["arguments"], Mapping) else {}
     return {**call, "function": {**function, "arguments": json.dumps(arguments)}}
 

@@ -1,4 +1,4 @@
-"""Conversations in which an answer is the text of one action, and the user says what it came to."""
+"""Conversations in which an answer is the text of one action, and the user's message has its result."""
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
@@ -15,13 +15,7 @@ __all__ = ["TextForm", "turn_messages"]
 
 
 class TextForm(Form):
-    """Actions are texts as `ActionText` reads them.
-
-    Args:
-        actions: The environment's actions as text.
-        instructions: What comes before the first observation; empty for nothing.
-        pixels: The fields of observations that are declared as the pixels of a picture.
-    """
+    """Form of actions that are texts of `ActionText`, with instructions before the first observation."""
 
     def __init__(self, actions: ActionText, instructions: str = "", pixels: Collection[str] = ()) -> None:
         self._actions = actions
@@ -50,7 +44,7 @@ class TextForm(Form):
         return [self.read_text(text_of(answer["content"]))]
 
     def read_text(self, text: str) -> Move:
-        """Return the move of a text, which need be no legal action."""
+        """Return the move of a text, legal or not."""
         reading = self._actions.read(text)
         return Move(text, reading.action, reading.problem)
 
@@ -59,12 +53,12 @@ class TextForm(Form):
         return {"role": "assistant", "content": move.text}
 
     def replies(self, answer: Message, results: Sequence[MoveResult], *, failed: bool = False) -> list[Message]:
-        """Return a message of the user with what is seen now, behind what was wrong."""
+        """Return a message of the user with the observation, after the problem if there was one."""
         return [{"role": "user", "content": _next_content(result)} for result in results]
 
 
 def turn_messages(turns: Iterable[Turn]) -> list[Message]:
-    """Return observations and actions in turn, without instructions and without what followed the last action."""
+    """Return observations and actions in turn, without instructions and without the last action's observation."""
     return [
         {"role": role, "content": text}
         for turn in turns

@@ -1,4 +1,4 @@
-"""Conversations in which an answer calls tools, and messages of the tools say what the calls gave."""
+"""Conversations in which an answer calls tools, and messages of the tools have the calls' results."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -19,17 +19,7 @@ EPISODE_FAILED = "The environment has failed, and the episode is over. No furthe
 
 
 class ToolForm(Form):
-    """Actions are calls of tools. An answer without a call ends the episode, as it does in TRL's own loop.
-
-    Args:
-        tools: The environment's tools.
-        pixels: The fields of observations that are declared as the pixels of a picture.
-        instructions: What comes before the first observation; empty for nothing.
-
-    Attributes:
-        names: The tools' names.
-        tools: Their schemas, as chat templates take them.
-    """
+    """Form of actions that are calls; an answer without a call ends the episode, as it does in TRL's own loop."""
 
     def __init__(self, tools: EnvironmentTools, pixels: Collection[str] = (), instructions: str = "") -> None:
         self._tools = tools
@@ -39,7 +29,7 @@ class ToolForm(Form):
         self.tools = tools.schemas()
 
     def shown(self, result: StepResult[Any]) -> Content:
-        """Return what a call gave, or the first observation."""
+        """Return a call's content, or the first observation."""
         return call_content(result, self._pixels)
 
     def opening(self, observation: Content) -> Content:
@@ -58,12 +48,7 @@ class ToolForm(Form):
         return [self.call(function["name"], function["arguments"]) for function in functions]
 
     def call(self, name: str, arguments: Any) -> Move:
-        """Make a move of a call, which need be no legal one.
-
-        Args:
-            name: The tool that is called.
-            arguments: What it is called with.
-        """
+        """Return the move of a call, legal or not."""
         text = call_text(name, arguments)
         given = arguments if isinstance(arguments, Mapping) else {}
         try:
@@ -73,20 +58,16 @@ class ToolForm(Form):
 
     def answer(self, move: Move, turn: int) -> Message:
         """Return a message with the call."""
-        # Nine letters and digits, which is what the strictest of the chat templates asks for.
+        # Nine letters and digits, which the strictest of the chat templates requires.
         return call_message(move, f"call{turn:05}")
 
     def replies(self, answer: Message, results: Sequence[MoveResult], *, failed: bool = False) -> list[Message]:
-        """Return a message of the tool for each call of an answer; calls behind the episode's end are not done."""
+        """Return a message of the tool for each call of an answer; calls after the episode's end are not done."""
         return tool_messages(answer, results, failed=failed)
 
 
 def call_text(name: str, arguments: Any) -> str:
-    """Write a call of a tool as the text of an action: the tool's name, and its arguments as JSON.
-
-    Args:
-        name: The tool.
-        arguments: Its arguments; a text is taken for what was to be JSON.
+    """Write a call as the text of an action: the tool's name, and its arguments as JSON, or as the text that they are.
 
     Example:
         >>> call_text("guess", {"word": "mouse"})
@@ -106,13 +87,7 @@ def call_message(move: Move, call_id: str = "") -> Message:
 
 
 def tool_messages(answer: Message, results: Sequence[MoveResult], *, failed: bool = False) -> list[Message]:
-    """Return what the tools answer to an assistant's message, or what the user says where no call could be read.
-
-    Args:
-        answer: The assistant's message.
-        results: What its moves came to.
-        failed: Whether the environment failed at the call behind these.
-    """
+    """Return the tools' messages after an assistant's, or the user's where no call was read, as `Form.replies` does."""
     calls = answer.get("tool_calls")
     if not calls:
         return [{"role": "user", "content": result.content} for result in results]

@@ -1,4 +1,4 @@
-"""Generation for rollouts: what a model writes, with transformers or vLLM, as the trainer is set up."""
+"""Generation for rollouts, with transformers or vLLM, by the trainer's settings."""
 
 from typing import TYPE_CHECKING
 

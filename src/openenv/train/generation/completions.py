@@ -1,4 +1,4 @@
-"""One answer for each prompt, as rollout functions written for TRL ask for it."""
+"""One answer for each prompt, for rollout functions written for TRL."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ def generate_rollout_completions(
     generation_overrides: Mapping[str, Any] | None = None,
     as_chat: bool | None = None,
 ) -> list[dict[str, Any]]:
-    """Have a trainer's model answer prompts, with its settings of sampling.
+    """Generate answers of a trainer's model to prompts, with its settings of sampling.
 
     It works with transformers generation and with vLLM, in the trainer's process or on a server.
 
@@ -38,7 +38,7 @@ def generate_rollout_completions(
         and ``text``.
 
     Raises:
-        ConfigurationError: A setting is of another backend, ``n`` is not 1, or a prompt leaves no room for an answer.
+        ConfigurationError: A setting is of another generator, ``n`` is not 1, or a prompt leaves an answer no tokens.
 
     Example::
 

@@ -1,4 +1,4 @@
-"""What a model writes in one turn, and what generates it: the least that a rollout needs of transformers or vLLM."""
+"""Completion of one turn, and its generator: the least that a rollout needs of transformers or vLLM."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ __all__ = ["Completion", "Generator"]
 
 @dataclass
 class Completion:
-    """What a model wrote in one turn.
+    """Tokens that a model wrote in one turn.
 
     Attributes:
         token_ids: The tokens, with the one that ended it if the model wrote one.
@@ -22,36 +22,19 @@ class Completion:
     ended: bool = False
 
     def is_over(self, limit: int) -> bool:
-        """Whether it has ended, or has as many tokens as it may have."""
+        """Return whether the completion has ended, or has as many tokens as its limit."""
         return self.ended or len(self.token_ids) >= limit
 
 
 class Generator(Protocol):
-    """Generates completions of several texts at once, over several turns.
-
-    Each row is a text of its own, which grows by what it is fed and by what the model writes.
-    """
+    """Generator of completions of several texts at once, over several turns, each of them a row that grows."""
 
     def feed(self, rows: Sequence[Sequence[int]]) -> None:
-        """Append tokens to every row.
-
-        Args:
-            rows: The new tokens of each row; a row may get none, unless it is the first feed.
-        """
+        """Append the new tokens of each row to it, none to some, but not in the first feed."""
         ...
 
     def generate(self, limits: Sequence[int], stop_ids: frozenset[int]) -> list[Completion]:
-        """Let every row be written until its completion ends or reaches its limit.
-
-        The last token of a completion is not fed; it belongs to the next `feed`.
-
-        Args:
-            limits: How many tokens each row may write, at least 1.
-            stop_ids: Tokens that end a completion.
-
-        Returns:
-            One completion for each row.
-        """
+        """Return a completion for each row, of 1 to ``limits`` tokens; its last token belongs to the next `feed`."""
         ...
 
     def keep(self, rows: Sequence[int]) -> None:

@@ -1,4 +1,4 @@
-"""How tokens are drawn from a model's logits: the settings that trainers and vLLM share."""
+"""Sampling of tokens from a model's logits: the settings that trainers and vLLM share."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -20,10 +20,10 @@ _NO_TEXT: Any = None
 
 @dataclass(frozen=True)
 class Sampling:
-    """The distribution that tokens are drawn from.
+    """Distribution that tokens are drawn from.
 
     Attributes:
-        temperature: Divides the logits; 0 takes the most likely token.
+        temperature: Divides the logits; 0 draws the most likely token.
         top_k: Draws only from so many of the most likely tokens; 0 for all.
         top_p: Draws only from the most likely tokens that together have this probability.
         min_p: Draws only from tokens with at least this share of the most likely token's probability.
@@ -42,24 +42,17 @@ class Sampling:
 
     @classmethod
     def of(cls, trainer: "GRPOTrainer", changes: Mapping[str, Any] | None = None) -> Self:
-        """Take a trainer's settings.
-
-        Args:
-            trainer: The trainer.
-            changes: What wins over its own settings; ``None`` for its ``generation_kwargs``.
+        """Return a trainer's settings with changes; ``None`` for its ``generation_kwargs``.
 
         Raises:
-            ConfigurationError: A setting is of another backend.
+            ConfigurationError: A setting is of another generator.
         """
         args: Any = trainer.args
         own = {setting.name: getattr(trainer, setting.name) for setting in fields(cls)}
         return cls().with_changes({**own, **((args.generation_kwargs if changes is None else changes) or {})})
 
     def with_changes(self, changes: Mapping[str, Any]) -> Self:
-        """Return these settings with some of them changed.
-
-        Args:
-            changes: Settings by name; ``None`` stands for the setting's default.
+        """Return these settings with changes by name; a value of ``None`` is the setting's default.
 
         Raises:
             ConfigurationError: There is no such setting.
@@ -75,14 +68,11 @@ class Sampling:
         return replace(self, **values)
 
     def logprobs(self, logits: torch.Tensor, seen: torch.Tensor | None = None) -> torch.Tensor:
-        """Return the log-probabilities that tokens are drawn with.
+        """Return the log-probabilities that tokens are drawn with; minus infinity for those that are never drawn.
 
         Args:
-            logits: Of the next token, of shape (rows, vocabulary).
-            seen: Which tokens each row's text has already, of the same shape; needed for a repetition penalty.
-
-        Returns:
-            Of the same shape; minus infinity for what is never drawn.
+            logits: Logits of the next token, of shape (rows, vocabulary).
+            seen: Mask of the tokens that each row's text has already, of the same shape, for a repetition penalty.
         """
         if seen is not None and self.repetition_penalty != 1:
             penalised = torch.where(logits < 0, logits * self.repetition_penalty, logits / self.repetition_penalty)

@@ -1,4 +1,4 @@
-"""What a trainer generates with, chosen by its settings: its own model, or vLLM beside it or on a server."""
+"""Generator of a trainer, chosen by its settings: its own model, or vLLM beside it or on a server."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -22,16 +22,13 @@ __all__ = ["max_context_of", "pad_id_of", "tokenizer_of", "trainer_generator"]
 def trainer_generator(
     trainer: "GRPOTrainer", changes: Mapping[str, Any] | None = None, seed: int | None = None
 ) -> AbstractContextManager[Generator]:
-    """Make a generator of a trainer's model as it is now, to be used within a ``with`` block.
-
-    Without vLLM, it is the model in this process, in the mode of evaluation, with its key-value cache kept over turns.
-    With vLLM, in the trainer's process (``colocate``) or on a server, TRL has put the current weights there.
+    """Make a generator of a trainer's model as it is now, in this process or in vLLM, for a ``with`` block.
 
     Args:
-        trainer: Its ``use_vllm`` and ``vllm_mode`` decide.
-        changes: Settings of `Sampling`, or of vLLM's ``SamplingParams``, in place of the trainer's
+        trainer: The trainer, whose ``use_vllm`` and ``vllm_mode`` decide; TRL has put the current weights into vLLM.
+        changes: Settings of `Sampling`, or of vLLM's ``SamplingParams``, instead of the trainer's
             ``generation_kwargs``; ``None`` for these.
-        seed: Of the draws; ``None`` for torch's own randomness. vLLM draws by its own.
+        seed: Seed of the draws; ``None`` for torch's own randomness. vLLM draws by its own.
 
     Raises:
         ConfigurationError: Rollouts cannot be generated in this setting, or a setting of sampling is unknown.
@@ -43,10 +40,7 @@ def trainer_generator(
 
 
 def max_context_of(trainer: "GRPOTrainer") -> int:
-    """Return the most tokens that a text may have for what a trainer generates with.
-
-    Args:
-        trainer: Its ``use_vllm`` and ``vllm_mode`` decide.
+    """Return the limit of a text's tokens in a trainer's model or in its vLLM.
 
     Raises:
         ConfigurationError: Rollouts cannot be generated in this setting.

@@ -15,14 +15,11 @@ __all__ = ["TransformersGenerator"]
 
 
 class TransformersGenerator:
-    """Feeds tokens to a causal language model for several rows and samples what follows.
-
-    Each row is a text of its own. Rows may be fed different numbers of tokens: shorter ones are padded on the left,
-    and the padding is masked out for good. What was fed once is never computed again.
+    """Generator with a causal language model in this process, which computes no token twice.
 
     Args:
         model: A causal language model of ``transformers``, with a cache that grows (`DynamicCache`).
-        pad_id: A token to pad with; it is never attended to.
+        pad_id: A token to pad shorter rows with on the left; it is masked out for good.
         sampling: The distribution that tokens are drawn from.
         randomness: Source of the draws: for all rows one on the model's device; or one for each row, whose draws are
             then the same whatever other rows there are; ``None`` for torch's own.
@@ -43,16 +40,12 @@ class TransformersGenerator:
         self._cache_name = _cache_name(model)
         self._mask = torch.zeros((0, 0), dtype=torch.long, device=model.device)
         self._logits = torch.zeros((0, 0), device=model.device)
-        # Which tokens of the vocabulary each row has; only where repetition is penalised.
+        # Mask of the vocabulary's tokens that each row has; only where repetition is penalised.
         self._seen: torch.Tensor | None = None
 
     @torch.inference_mode()
     def feed(self, rows: Sequence[Sequence[int]]) -> None:
-        """Append tokens to every row.
-
-        Args:
-            rows: The new tokens of each row; a row may get none, unless it is the first feed.
-        """
+        """Append the new tokens of each row to it, none to some, but not in the first feed."""
         ids, mask = self._padded(rows)
         if not self._mask.numel():
             self._mask = self._mask.new_zeros((len(rows), 0))
@@ -61,7 +54,7 @@ class TransformersGenerator:
         output: Any = self._model(
             input_ids=ids,
             attention_mask=self._mask,
-            # Padding gets position 0 or less, which no one sees.
+            # Padding gets position 0 or less, which is never attended to.
             position_ids=(before + mask.cumsum(dim=1) - 1).clamp(min=0),
             use_cache=True,
             logits_to_keep=1,
@@ -75,13 +68,10 @@ class TransformersGenerator:
 
     @torch.inference_mode()
     def sample(self, writing: Container[int] | None = None) -> tuple[list[int], list[float]]:
-        """Draw the next token of every row; it still has to be fed.
+        """Draw the next token of every row, not fed yet, with its log-probability.
 
         Args:
-            writing: The rows whose tokens are wanted; the others' own generators are left alone. ``None`` for all.
-
-        Returns:
-            The token and its log-probability for each row.
+            writing: The rows whose tokens are wanted; no number is drawn from the others' sources. ``None`` for all.
         """
         logprobs = self._sampling.logprobs(self._logits, self._seen)
         if self._sampling.temperature == 0:
@@ -91,17 +81,7 @@ class TransformersGenerator:
         return tokens.squeeze(1).tolist(), logprobs.gather(1, tokens).squeeze(1).tolist()
 
     def generate(self, limits: Sequence[int], stop_ids: frozenset[int]) -> list[Completion]:
-        """Let every row be written until its completion ends or reaches its limit.
-
-        The last token of a completion is not fed; it belongs to the next `feed`.
-
-        Args:
-            limits: How many tokens each row may write, at least 1.
-            stop_ids: Tokens that end a completion.
-
-        Returns:
-            One completion for each row.
-        """
+        """Return a completion for each row, of 1 to ``limits`` tokens; its last token belongs to the next `feed`."""
         completions = [Completion() for _ in limits]
         writing = list(range(len(limits)))
         while True:
@@ -155,10 +135,6 @@ class TransformersGenerator:
 
 
 def _cache_name(model: torch.nn.Module) -> str:
-    """Return the argument by which a model takes its cache; transformers 5.24 has renamed it.
-
-    Args:
-        model: The model, which may be wrapped, as adapters do.
-    """
+    """Return the name of a model's argument for its cache, also of a wrapped one; transformers 5.24 has renamed it."""
     model = next((module for module in model.modules() if isinstance(module, PreTrainedModel)), model)
     return "cache" if "cache" in signature(model.forward).parameters else "past_key_values"

@@ -1,6 +1,6 @@
-"""Generating with vLLM through TRL's own `VLLMGeneration`: token ids in, token ids and log-probabilities out.
+"""Generator with vLLM through TRL's own `VLLMGeneration`: token ids in, token ids and log-probabilities out.
 
-What was fed and written is sent again in each turn; vLLM's prefix cache keeps that cheap.
+The whole text is sent again in each turn; vLLM's prefix cache keeps that cheap.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,17 +15,12 @@ if TYPE_CHECKING:
 
 __all__ = ["VllmGenerator"]
 
-# What the generator itself sets in each turn.
+# Settings that the generator itself sets in each turn.
 _OWN = frozenset({"logprobs", "max_tokens", "n"})
 
 
 class VllmGenerator:
-    """Generates with the vLLM of a trainer, in its process or on a server.
-
-    Args:
-        vllm: The trainer's ``vllm_generation``; its settings of sampling hold.
-        settings: Settings of vLLM's ``SamplingParams`` in place of the trainer's ``generation_kwargs``.
-    """
+    """Generator with a trainer's vLLM, with ``SamplingParams`` in settings instead of its ``generation_kwargs``."""
 
     def __init__(self, vllm: "VLLMGeneration", settings: Mapping[str, Any] | None = None) -> None:
         self._vllm = vllm
@@ -34,27 +29,14 @@ class VllmGenerator:
         self._texts: list[list[int]] = []
 
     def feed(self, rows: Sequence[Sequence[int]]) -> None:
-        """Append tokens to every row.
-
-        Args:
-            rows: The new tokens of each row.
-        """
+        """Append the new tokens of each row to it."""
         if not self._texts:
             self._texts = [[] for _ in rows]
         for text, new in zip(self._texts, rows, strict=True):
             text.extend(new)
 
     def generate(self, limits: Sequence[int], stop_ids: frozenset[int]) -> list[Completion]:
-        """Let every row be written until its completion ends or reaches its limit.
-
-        The last token of a completion is not fed; it belongs to the next `feed`.
-
-        Args:
-            limits: How many tokens each row may write, at least 1.
-            stop_ids: Tokens that end a completion.
-
-        Returns:
-            One completion for each row.
+        """Return a completion for each row, of 1 to ``limits`` tokens; its last token belongs to the next `feed`.
 
         Raises:
             OpenEnvError: vLLM wrote nothing, or gave no log-probabilities.
@@ -62,7 +44,7 @@ class VllmGenerator:
         completions = [Completion() for _ in limits]
         writing = list(range(len(limits)))
         while writing:
-            # vLLM has one limit for all: those who may write more go on in another round.
+            # vLLM has one limit for all: rows with a higher one continue in another round.
             limit = min(limits[row] - len(completions[row].token_ids) for row in writing)
             texts = [self._texts[row] + completions[row].token_ids for row in writing]
             for row, (token_ids, logprobs) in zip(writing, self._written(texts, limit, stop_ids), strict=True):

@@ -19,16 +19,7 @@ __all__ = ["ChatRenderer"]
 
 
 class ChatRenderer:
-    """A conversation in the model's own chat template: observations are the user's turns, actions the assistant's.
-
-    Args:
-        tokenizer: A tokenizer with a chat template.
-        model: The model; its generation settings may name further tokens that end a turn.
-        form: What observations and actions look like.
-        max_action_tokens: How many tokens a turn of the assistant may have.
-        thinking: Passed to the template as ``enable_thinking``.
-        settings: What else is passed to the template.
-        messages_of: Makes the conversation up to the first answer; by default one message of the user.
+    """Renderer in the model's own chat template: observations are the user's turns, actions the assistant's.
 
     Raises:
         ConfigurationError: The tokenizer has no chat template, or one that leaves out the messages.
@@ -57,7 +48,7 @@ class ChatRenderer:
         self._settings: dict[str, Any] = {"enable_thinking": thinking, **(settings or {})}
         self._form = form
         self._messages_of = messages_of
-        # Small policies say the same things again and again.
+        # Small policies write the same texts again and again.
         self._move = lru_cache(CACHE_SIZE)(form.read_text)
         self.max_action_tokens = max_action_tokens
         self.stop_ids = stop_ids_of(tokenizer, model)
@@ -83,7 +74,7 @@ class ChatRenderer:
         return [self._move(self._REASONING.sub("", text).strip())]
 
     def reply(self, written: Sequence[int], results: Sequence[MoveResult]) -> list[int]:
-        """Return what the template puts after an answer: its end, the next observation, and the answer's beginning."""
+        """Return the template's tokens after an answer: its end, the next observation, the next answer's beginning."""
         answer = {"role": "assistant", "content": self._MARK}
         messages = [{"role": "user", "content": "?"}, answer, *self._form.replies(answer, results)]
         _, mark, after = self._rendered(messages).partition(self._MARK)

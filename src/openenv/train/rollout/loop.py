@@ -1,4 +1,4 @@
-"""The loop that plays episodes, for actors of all kinds: players, a model loaded here, one behind an address."""
+"""Loop that plays episodes, for actors of all kinds: players, a model loaded here, one behind an address."""
 
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Protocol
@@ -15,45 +15,30 @@ Result = StepResult[Any] | OpenEnvError
 
 
 class Actor(Protocol):
-    """Acts in episodes that are played together."""
+    """Actor in episodes that are played together."""
 
     def begin(self, plays: Sequence[Play]) -> None:
-        """Take the first observations in.
-
-        Args:
-            plays: All episodes, those among them that take no moves.
-        """
+        """Read the first observations of all episodes, also of those that are over at once."""
         ...
 
     async def act(self, plays: Sequence[Play]) -> Sequence[Sequence[Move]]:
-        """Choose what to do next in some episodes.
-
-        Args:
-            plays: Episodes that are not over.
-
-        Returns:
-            The moves in each, to be done in their order; none where the actor ends the episode.
-        """
+        """Return the next moves, in their order, in each of the open episodes; none where the actor ends one."""
         ...
 
     def see(self, plays: Sequence[Play]) -> None:
-        """Take in what came of the moves.
-
-        Args:
-            plays: The episodes of the last `act`, of which some may be over.
-        """
+        """Read the results of the moves in the episodes of the last `act`, of which some may be over."""
         ...
 
 
 class _PlayedSessions(Protocol):
-    """The sessions of episodes that are played together, by the episodes' numbers."""
+    """Sessions of episodes that are played together, by the episodes' numbers."""
 
     async def reset(self, tasks: Sequence[Mapping[str, Any]]) -> Sequence[Result]:
-        """Start an episode in each; a failure in one harms no other."""
+        """Start an episode in each session; a failure in one harms no other."""
         ...
 
     async def step(self, actions: Mapping[int, Any]) -> Mapping[int, Result]:
-        """Do one action in each of some; a failure in one harms no other."""
+        """Do one action in each of some sessions; a failure in one harms no other."""
         ...
 
 
@@ -61,23 +46,16 @@ class _BlockingSessions(Protocol):
     """Sessions whose methods block, as those of ``openenv.train.Sessions`` do."""
 
     def try_reset(self, tasks: Sequence[Mapping[str, Any]]) -> Sequence[Result]:
-        """Start an episode in each; a failure in one harms no other."""
+        """Start an episode in each session; a failure in one harms no other."""
         ...
 
     def step(self, actions: Mapping[int, Any]) -> Mapping[int, Result]:
-        """Do one action in each of some; a failure in one harms no other."""
+        """Do one action in each of some sessions; a failure in one harms no other."""
         ...
 
 
 async def play_episodes(actor: Actor, plays: Sequence[Play], sessions: _PlayedSessions) -> None:
-    """Play episodes to their end, all environments stepped together.
-
-    Args:
-        actor: Acts in all of them.
-        plays: The episodes, not begun yet, by their numbers from 0. They hold what happened afterwards; one that the
-            environment failed in has the error.
-        sessions: As many sessions.
-    """
+    """Play episodes, which have the numbers from 0, to their ends; one that the environment failed in has the error."""
     for play, result in zip(plays, await sessions.reset([play.parameters for play in plays]), strict=True):
         play.begin(result)
     actor.begin(plays)
@@ -89,12 +67,7 @@ async def play_episodes(actor: Actor, plays: Sequence[Play], sessions: _PlayedSe
 
 
 def play_together(actor: Actor, plays: Sequence[Play], sessions: _BlockingSessions) -> None:
-    """Play episodes to their end with an actor and sessions that block.
-
-    Args:
-        actor: As in `play_episodes`; it waits for nothing but in blocking calls.
-        plays: As in `play_episodes`.
-        sessions: As many sessions.
+    """Play episodes to their ends with an actor and sessions that wait only in blocking calls.
 
     Raises:
         OpenEnvError: The environment failed in more than half of the episodes.
@@ -104,7 +77,7 @@ def play_together(actor: Actor, plays: Sequence[Play], sessions: _BlockingSessio
 
 
 class _AwaitedSessions:
-    """Blocking sessions as the loop takes them."""
+    """Adapter of blocking sessions for the loop."""
 
     def __init__(self, sessions: _BlockingSessions) -> None:
         self._sessions = sessions

@@ -1,4 +1,4 @@
-"""A language model as an actor: it writes answers in many episodes at once, and every token is recorded."""
+"""Actor with a language model, which writes answers in many episodes at once and records every token."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,15 +14,13 @@ __all__ = ["ModelActor"]
 
 
 class ModelActor:
-    """A model that is loaded here; its answers of a turn are generated together.
-
-    An episode's tokens are exactly what the model was fed and what it wrote: nothing is tokenised again.
+    """Actor whose model writes all answers of a turn together, and of which no token is tokenised again.
 
     Args:
         generator: Writes the answers; nothing was fed to it yet.
         renderer: Turns observations into tokens, and tokens into moves.
-        limits: Where episodes are cut off.
-        prompts: What the trainer's dataset says of each episode; ``None`` for nothing.
+        limits: The limits at which episodes are cut off.
+        prompts: The prompts of the trainer's dataset by the episodes' numbers; ``None`` for none.
     """
 
     def __init__(
@@ -36,31 +34,24 @@ class ModelActor:
         self._completions: list[Completion] = []
 
     def begin(self, plays: Sequence[Play]) -> None:
-        """Feed the beginnings of the episodes.
-
-        Args:
-            plays: The episodes, after their resets.
+        """Feed the beginnings of episodes after their resets.
 
         Raises:
-            ConfigurationError: The beginning of an episode leaves no room for an answer.
+            ConfigurationError: The beginning of an episode leaves no tokens for an answer.
         """
         for play in plays:
             prompt = None if self._prompts is None else self._prompts[play.number]
             play.episode.prompt_ids = self._renderer.opening(prompt, text_of(play.observation))
-            self._check_room(play)
+            self._check_length(play)
             if play.is_over:
-                # A trainer takes no empty completion.
+                # Trainers refuse an empty completion.
                 play.episode.add_fed([self._renderer.pad_id])
         fed = [play.episode.prompt_ids for play in plays if not play.is_over]
         if fed:
             self._generator.feed(fed)
 
     async def act(self, plays: Sequence[Play]) -> list[list[Move]]:
-        """Let the model write an answer in each episode.
-
-        Args:
-            plays: Episodes that are not over.
-        """
+        """Return the moves of the answer that the model writes in each open episode."""
         longest = self._renderer.max_action_tokens
         limits = [min(longest, self._limits.room(play.episode)) for play in plays]
         self._completions = self._generator.generate(limits, self._renderer.stop_ids)
@@ -70,11 +61,7 @@ class ModelActor:
         return [self._renderer.read(completion.token_ids) for completion in self._completions]
 
     def see(self, plays: Sequence[Play]) -> None:
-        """Feed what came of the moves where the episode goes on, and forget the others.
-
-        Args:
-            plays: The episodes of the last `act`.
-        """
+        """Feed the results of the moves where the episode continues, and drop the rows of the others."""
         rows, fed = [], []
         for row, (play, completion) in enumerate(zip(plays, self._completions, strict=True)):
             if play.is_over:
@@ -92,7 +79,7 @@ class ModelActor:
         if rows:
             self._generator.feed(fed)
 
-    def _check_room(self, play: Play) -> None:
+    def _check_length(self, play: Play) -> None:
         if play.episode.length >= self._limits.max_context:
             raise ConfigurationError(
                 f"The first observation with what goes before it has {play.episode.length} tokens (reset with "
@@ -100,7 +87,7 @@ class ModelActor:
             )
 
     def _is_cut(self, completion: Completion) -> bool:
-        """Whether an answer ended only because it may have no more tokens."""
+        """Return whether an answer ended only because it may have no more tokens."""
         stop_ids = self._renderer.stop_ids
         full = len(completion.token_ids) >= self._renderer.max_action_tokens
         return bool(stop_ids) and full and completion.token_ids[-1] not in stop_ids

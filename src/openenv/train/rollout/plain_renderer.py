@@ -1,4 +1,4 @@
-"""Episodes without a chat template: observations and actions in turn."""
+"""Renderer of episodes without a chat template: observations and actions in turn."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -18,16 +18,7 @@ __all__ = ["PlainRenderer"]
 
 
 class PlainRenderer:
-    """Observations and actions in turn, with nothing around them: the tiny policy's renderer.
-
-    Where there is a finite number of actions, and each is one token of the vocabulary, an action is one token. Other
-    actions end with the tokenizer's end token.
-
-    Args:
-        tokenizer: The tiny policy's tokenizer.
-        actions: The environment's actions.
-        max_action_tokens: How many tokens an action of the other kind may have.
-    """
+    """Renderer of the tiny policy: an action is one token where their number is finite, else it has an end token."""
 
     def __init__(self, tokenizer: "PreTrainedTokenizerBase", actions: ActionText, max_action_tokens: int) -> None:
         self._tokenizer = tokenizer
@@ -37,7 +28,7 @@ class PlainRenderer:
         self.pad_id = int(tokenizer.pad_token_id)
         self.stop_ids = frozenset() if self._one_token_each else frozenset({self._end_id})
         self.max_action_tokens = 1 if self._one_token_each else max_action_tokens
-        # Small environments say the same things again and again, and so do small policies.
+        # Small environments write the same texts again and again, and so do small policies.
         self._encoded = lru_cache(CACHE_SIZE)(self._encode)
         self._move = lru_cache(CACHE_SIZE)(self._read)
 

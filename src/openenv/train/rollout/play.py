@@ -1,7 +1,7 @@
-"""One episode under way: what an agent does in it, what comes of that, and where it ends.
+"""One episode under way: an agent's moves, their results, and the rules of its end.
 
-The rules of an episode are here, whatever steps the environment: the loop (`openenv.train.rollout.loop`), or a caller
-with a loop of its own, such as TRL's or Inspect's.
+The rules are the same for the loop (`openenv.train.rollout.loop`) and for callers with a loop of their own, such as
+TRL's or Inspect's.
 """
 
 import sys
@@ -21,12 +21,12 @@ from openenv.train.tools.contents import Content, call_problem, refusal_text
 __all__ = ["Limits", "Play", "Shown"]
 
 Shown = Callable[[StepResult[Any]], Content]
-"""Writes what an agent is shown of a result."""
+"""Function from a result to the content that an agent is shown."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Where episodes are cut off.
+    """Limits at which episodes are cut off.
 
     Attributes:
         max_turns: Actions.
@@ -44,29 +44,19 @@ class Limits:
 
 
 class Play:
-    """An episode under way.
+    """Episode under way.
 
-    - An episode that is done, or whose reset failed, takes no moves.
-    - What the rules refuse, or what is no action at all, is a turn with a problem; the agent may go on.
+    - An episode that is done, or whose reset failed, has no moves.
+    - A text that the rules refuse, or that is no action, is a turn with a problem; the agent may continue.
     - A failure of the environment, and a reward that is no finite number, ends the episode with an error.
     - After ``max_turns`` moves an episode is cut off; moves that are left in an answer then are not done.
 
     Args:
-        task: What its reset is passed, with the seed if there is one.
+        task: Parameters of its reset, with the seed if there is one.
         number: Its number among the episodes that are played together, which is that of its session.
         max_turns: Moves after which it is cut off; ``None`` for no limit.
-        shown: Writes what the agent is shown of a result; ``None`` for an episode without that.
-        parameters: What the reset is sent in place of all of the task.
-
-    Attributes:
-        episode: The record.
-        number: As above.
-        parameters: As above.
-        first: What the reset gave; ``None`` before it, and where it failed.
-        last: What the environment answered last.
-        observation: What the agent is shown now.
-        results: What came of the moves, but for one that the environment failed at.
-        answered: Those of them that belong to the agent's last answer.
+        shown: Function from a result to the content that the agent is shown; ``None`` for an episode without that.
+        parameters: Parameters that the reset is sent instead of all of the task.
 
     Example:
         >>> play = Play({"seed": 1}, max_turns=3)
@@ -89,9 +79,12 @@ class Play:
         self.episode = Episode.of_task(task)
         self.number = number
         self.parameters = dict(task) if parameters is None else dict(parameters)
+        # The reset's result; None before it, and where it failed.
         self.first: StepResult[Any] | None = None
+        # The environment's last result, and the content that the agent is shown of it.
         self.last: StepResult[Any] | None = None
         self.observation: Content = ""
+        # Results of the moves, but for one that the environment failed at; and those of the agent's last answer.
         self.results: list[MoveResult] = []
         self.answered: list[MoveResult] = []
         self._max_turns = sys.maxsize if max_turns is None else max_turns
@@ -102,20 +95,16 @@ class Play:
 
     @property
     def is_over(self) -> bool:
-        """Whether no further move is possible, or the agent makes none."""
+        """True if no further move is possible, or the agent makes none."""
         return self._has_stopped or self.episode.is_over(self._max_turns)
 
     @property
     def next_move(self) -> Move | None:
-        """The move that is to be done now; ``None`` if the agent has to act first."""
+        """Move that is to be done now; ``None`` if the agent has to act first."""
         return self._moves[0] if self._moves else None
 
     def begin(self, result: StepResult[Any] | OpenEnvError) -> None:
-        """Note what the reset gave.
-
-        Args:
-            result: The first observation, or why there is none.
-        """
+        """Note the reset's result or error."""
         if isinstance(result, OpenEnvError):
             self.episode.error = result
             return
@@ -125,21 +114,13 @@ class Play:
         self._see(result)
 
     def act(self, moves: Sequence[Move]) -> None:
-        """Note an answer of the agent.
-
-        Args:
-            moves: Its moves, to be done in their order; with none the agent ends the episode.
-        """
+        """Note the moves of an agent's answer, to be done in their order; with none the agent ends the episode."""
         self.answered = []
         self._moves = deque(moves)
         self._has_stopped = not moves
 
     def note(self, result: StepResult[Any] | OpenEnvError | None) -> None:
-        """Note what came of the next move.
-
-        Args:
-            result: What the environment answered; ``None`` if it was sent nothing.
-        """
+        """Note the environment's answer to the next move; ``None`` if it was sent nothing."""
         move = self._moves.popleft()
         problem = move.problem
         if isinstance(result, StepResult):
@@ -155,7 +136,7 @@ class Play:
             self._moves.clear()
 
     def cut(self, limit: Literal["max_turns", "max_context"]) -> None:
-        """Cut the episode off, as a limit wants it."""
+        """Cut the episode off at a limit."""
         self.episode.cut_by = limit
         self._has_stopped = True
 

@@ -21,11 +21,11 @@ __all__ = ["MessagesOf", "Renderer", "stop_ids_of", "text_only", "user_message"]
 CACHE_SIZE = 10_000
 
 MessagesOf = Callable[[Any, str], list[Message]]
-"""Makes the conversation up to the first answer, of the dataset's prompt and what the user says first."""
+"""Function from the dataset's prompt and the user's first content to the conversation up to the first answer."""
 
 
 class Renderer(Protocol):
-    """The tokens between a model and an environment.
+    """Renderer between a model's tokens and an environment's observations and actions.
 
     Attributes:
         stop_ids: Tokens that end an answer.
@@ -38,33 +38,23 @@ class Renderer(Protocol):
     pad_id: int
 
     def shown(self, result: StepResult[Any]) -> str:
-        """Return what the agent is shown of a result."""
+        """Return the text of a result that the agent is shown."""
         ...
 
     def opening(self, prompt: Any, observation: str) -> list[int]:
-        """Return the tokens of an episode's beginning, up to the first answer.
-
-        Args:
-            prompt: What the trainer's dataset says of the episode; ``None`` for nothing.
-            observation: What the agent is shown first.
-        """
+        """Return the tokens up to the first answer; ``prompt`` is of the trainer's dataset, ``None`` without one."""
         ...
 
     def read(self, written: Sequence[int]) -> list[Move]:
-        """Return the moves in an answer, in their order; none if the agent is content with how things are."""
+        """Return the moves in an answer, in their order; none if the agent ends the episode."""
         ...
 
     def reply(self, written: Sequence[int], results: Sequence[MoveResult]) -> list[int]:
-        """Return the tokens from the end of an answer up to the next one.
-
-        Args:
-            written: The answer.
-            results: What came of its moves, at least one.
-        """
+        """Return the tokens from the end of an answer, which has at least one result, up to the next one."""
         ...
 
     def answer(self, action: str) -> list[int]:
-        """Return what a model writes that makes a move: the tokens of the move's text, and those that end it."""
+        """Return a model's tokens for a move: those of the move's text, and those that end it."""
         ...
 
 
@@ -74,13 +64,10 @@ def user_message(prompt: Any, content: str) -> list[Message]:
 
 
 def text_only(content: Content) -> str:
-    """Return what a model is shown, which must be text.
-
-    Args:
-        content: What a form shows of a result.
+    """Return content that must be text.
 
     Raises:
-        ConfigurationError: It has pictures, which TRL's rollout functions cannot hand on.
+        ConfigurationError: It has pictures, which TRL's rollout functions cannot forward.
     """
     if isinstance(content, str):
         return content

@@ -1,4 +1,4 @@
-"""What records the episodes of a rollout function, and what it is given of them."""
+"""Recorder of a rollout function's episodes, and the batches that it records."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ __all__ = ["RolloutBatch", "RolloutRecorder"]
 
 @dataclass(frozen=True)
 class RolloutBatch:
-    """Episodes of one environment that were played together, to train on them or to evaluate who played.
+    """Episodes of one environment that were played together, for training or for an evaluation.
 
     Attributes:
         environment: Name of the environment among several; empty for a single one.
@@ -21,7 +21,7 @@ class RolloutBatch:
         sampling: Settings that the model's answers were sampled with, by name.
         tools: Tools that were offered, as chat templates take them; empty where actions are texts.
         evaluation: Name of the evaluation that they are part of; empty for episodes that are trained on.
-        player: Who played them; empty for the model that is trained.
+        player: Name of their player; empty for the model that is trained.
     """
 
     environment: str
@@ -35,20 +35,12 @@ class RolloutBatch:
 
 
 class RolloutRecorder(Protocol):
-    """Records the episodes of a rollout function."""
+    """Recorder of a rollout function's episodes."""
 
     def named(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what a reset is passed, with an ``episode_id`` where its episode is to be recorded.
-
-        Args:
-            parameters: What the reset is passed; an ``episode_id`` among it stays.
-        """
+        """Return a reset's parameters, with an ``episode_id``, or their own, where its episode is to be recorded."""
         ...
 
     def add(self, batch: RolloutBatch) -> None:
-        """Record episodes. It neither blocks nor fails: training continues without a record.
-
-        Args:
-            batch: The episodes.
-        """
+        """Record episodes, without blocking, and without an error: training continues without a record."""
         ...

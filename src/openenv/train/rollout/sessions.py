@@ -1,4 +1,4 @@
-"""The sessions with one server that a training plays in: opened as they are needed, and ended together."""
+"""Sessions with one server that a training plays in: opened as they are needed, and ended together."""
 
 import weakref
 from collections.abc import Mapping, Sequence
@@ -50,16 +50,13 @@ class Sessions:
     Args:
         name: Short name of the environment.
         client: The client. It is closed with the sessions, which ends a server that was started for it.
-        package: The environment's package; ``None`` for a server that was given by its URL, and for another world's
+        package: The environment's package; ``None`` for a server that was given by its URL, and for another library's
             environment.
 
     Attributes:
-        name: As above.
-        client: As above.
-        package: As above.
         tools: The environment's tools, if they were requested.
-        hidden_text: What to do about the text of the first observations, where it is only in their metadata; known from
-            the first reset on.
+        hidden_text: Advice about the text of the first observations, where it is only in their metadata; known from the
+            first reset on.
 
     Example:
         >>> sessions = Sessions("wordle", openenv.make("wordle").sync())  # doctest: +SKIP
@@ -94,15 +91,15 @@ class Sessions:
         """Connect to a server, starting it in a process of its own unless it is given by its URL.
 
         Args:
-            environment: Name of an installed environment, its folder, another world's environment as ``PREFIX:ID``,
+            environment: Name of an installed environment, its folder, another library's environment as ``PREFIX:ID``,
                 or a server's URL.
             count: How many sessions to open.
-            with_tools: Whether to ask for the environment's tools too; ``None`` where it has no other actions.
+            with_tools: Whether to list the environment's tools too; ``None`` where it has no other actions.
             step_timeout_s: Seconds that a reset or a step may take; then its episode is given up.
             env_vars: Environment variables to set for a server that is started.
             base_url: Address of the environment's server, which is then not started. ``environment`` finds the package
                 with its types and its player, where it is installed.
-            takes_fewer: Whether to open as many as the server holds, where it holds fewer.
+            takes_fewer: Whether to open as many sessions as the server holds, where it holds fewer.
 
         Returns:
             The sessions, connected.
@@ -111,7 +108,7 @@ class Sessions:
             EnvironmentNotFoundError: There is no such environment.
             ConnectionFailedError: There is no server at the URL.
             ProviderError: The server could not be started.
-            ServerCapacityError: The server holds fewer sessions. One that does not have v1 says so only on the first
+            ServerCapacityError: The server holds fewer sessions. Without v1 this error comes only with the first
                 `reset`.
         """
         package = package_of(environment, base_url)
@@ -134,7 +131,7 @@ class Sessions:
 
     @property
     def reset_schema(self) -> Mapping[str, Any] | None:
-        """JSON Schema of what ``reset`` takes; ``None`` where the server has none. Read once from the server.
+        """JSON Schema of the parameters of ``reset``; ``None`` where the server has none. Read once from the server.
 
         Raises:
             ConnectionFailedError: The server can't be reached.
@@ -143,7 +140,7 @@ class Sessions:
 
     @cached_property
     def pixels(self) -> frozenset[str]:
-        """The fields of observations that are declared as the pixels of a picture.
+        """Fields of observations that are declared as the pixels of a picture.
 
         Raises:
             ConnectionFailedError: The server can't be reached.
@@ -160,7 +157,7 @@ class Sessions:
 
     @staticmethod
     def name_of(environment: str) -> str:
-        """Return the short name of an environment, without starting or asking a server.
+        """Return the short name of an environment, without starting or reading a server.
 
         Args:
             environment: As for `open`.
@@ -173,7 +170,7 @@ class Sessions:
 
     @cached_property
     def action(self) -> type[BaseModel] | Mapping[str, Any]:
-        """The actions' class, or their JSON Schema where there is none at hand."""
+        """Class of the actions, or their JSON Schema where there is none at hand."""
         if self.package is not None:
             return self.package.action_class()
         own = self.client.async_client
@@ -184,11 +181,11 @@ class Sessions:
 
     @property
     def closed(self) -> bool:
-        """Whether they have ended."""
+        """True once the sessions have ended."""
         return not self._finalizer.alive
 
     def __len__(self) -> int:
-        """Return how many are open to be stepped together."""
+        """Return the number of sessions that are open to be stepped together."""
         return 0 if self._vector is None else len(self._vector)
 
     def session(self) -> Client:
@@ -204,10 +201,10 @@ class Sessions:
         return child.sync()
 
     def ask_tools(self, task: Mapping[str, Any] | None = None) -> EnvironmentTools:
-        """Ask for the environment's tools, in the first open session where there is one: the server may hold no more.
+        """List the environment's tools, in the first open session where there is one: the server may hold no more.
 
         Args:
-            task: What ``reset`` is passed before; an environment may have more tools once a task is known. It ends the
+            task: Parameters of a ``reset`` before; an environment may have more tools once a task is known. It ends the
                 episode of the first session.
 
         Raises:
@@ -221,7 +218,7 @@ class Sessions:
         return EnvironmentTools.of(self.client.async_client._child(self._vector.vector.session(0)))
 
     def check_open(self) -> None:
-        """Refuse to go on after the end.
+        """Refuse to continue after the end.
 
         Raises:
             ConfigurationError: The sessions were closed.
@@ -260,7 +257,7 @@ class Sessions:
         """Start an episode in the first ``len(tasks)`` sessions.
 
         Args:
-            tasks: What each reset is passed, its seed among it.
+            tasks: Parameters of each reset, with its seed.
 
         Returns:
             The first observations.
@@ -280,7 +277,7 @@ class Sessions:
         """Start an episode in the first ``len(tasks)`` sessions; a failure in one harms no other.
 
         Args:
-            tasks: What each reset is passed, its seed among it. Where there are more than sessions, more are opened.
+            tasks: Parameters of each reset, with its seed. Where there are more than sessions, more are opened.
 
         Returns:
             The first observation, or the error, of each.
@@ -325,7 +322,7 @@ class Sessions:
         self.close()
 
     def _open_up_to(self, count: int) -> None:
-        """Open as many sessions to be stepped together as the server holds, at most so many.
+        """Open as many sessions to be stepped together as the server holds, at most ``count``.
 
         Raises:
             ServerCapacityError: It holds none, or is about to end.
@@ -341,7 +338,7 @@ class Sessions:
                 count = fewer
 
     def _vector_of(self, count: int) -> Vector:
-        """Return at least so many sessions, to be stepped together."""
+        """Return at least ``count`` sessions, to be stepped together."""
         vector = self._vector
         if vector is None or len(vector) < count:
             if vector is not None:
@@ -352,15 +349,7 @@ class Sessions:
 
 
 def environment_client(environment: str, base_url: str | None = None, **options: Any) -> Client:
-    """Make a client of an environment, with its types where its package is installed.
-
-    Args:
-        environment: As for `Sessions.open`.
-        base_url: Address of the environment's server, if it is not to be started.
-        **options: Passed to `openenv.make`.
-
-    Returns:
-        The client, not yet connected.
+    """Make a client, not yet connected, of an environment or its address, with types where its package is installed.
 
     Raises:
         EnvironmentNotFoundError: There is no such environment.
@@ -370,7 +359,7 @@ def environment_client(environment: str, base_url: str | None = None, **options:
 
 
 def package_of(environment: str, base_url: str | None = None) -> EnvironmentPackage | None:
-    """Find the package; of an environment whose server is given by its address, only where it is installed.
+    """Return an environment's package; ``None`` of another library's, or of a server's where it is not installed.
 
     Raises:
         EnvironmentNotFoundError: There is no such environment.
@@ -386,12 +375,7 @@ def package_of(environment: str, base_url: str | None = None) -> EnvironmentPack
 
 
 def has_only_tools(target: str, package: EnvironmentPackage | None) -> bool:
-    """Return whether an environment has tools and no other actions.
-
-    Args:
-        target: The environment, or the address of its server.
-        package: Its package; ``None`` where there is none, and a server is queried.
-    """
+    """Return whether an environment has tools and no other actions; without its package, a server is queried."""
     if package is not None:
         return calls_tools_only(package.action_class().model_json_schema())
     client: Client = make(target).sync()

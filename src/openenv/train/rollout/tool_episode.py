@@ -1,4 +1,4 @@
-"""The record of an episode of tool calls, as reward functions and TRL read it."""
+"""Record of an episode of tool calls, as reward functions and TRL read it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ class EpisodeStep:
 
     @classmethod
     def of(cls, result: MoveResult) -> Self:
-        """Write down what a move came to; where actions are texts, the argument is ``text``."""
+        """Return the record of a move's result; where actions are texts, the argument is ``text``."""
         move, answered = result.move, result.result
         arguments = move.arguments if move.tool else {"text": move.text}
         reward = None if answered is None or answered.reward is None else float(answered.reward)
@@ -48,7 +48,7 @@ class EpisodeStep:
 
 
 class ToolEpisode:
-    """What a reward function reads of an environment: the episode that is played in it, or was played last."""
+    """Episode that is played in an environment, or was played last, as a reward function reads it."""
 
     def __init__(self) -> None:
         # All three are set anew by each reset; each call adds a step.
@@ -58,7 +58,7 @@ class ToolEpisode:
 
     @property
     def task(self) -> Mapping[str, Any]:
-        """What the environment's ``reset`` was passed."""
+        """Parameters of the environment's ``reset``."""
         return {} if self._play is None else self._play.episode.parameters
 
     @property
@@ -93,27 +93,27 @@ class ToolEpisode:
 
     @property
     def done(self) -> bool:
-        """Whether the environment ended the episode."""
+        """True if the environment ended the episode."""
         return self._play is not None and self._play.episode.done
 
     @property
     def error(self) -> OpenEnvError | None:
-        """Why the environment failed in this episode, which then says nothing about the model."""
+        """Error of the environment in this episode, which then is no evidence about the model; ``None`` without one."""
         return None if self._play is None else self._play.episode.error
 
     @property
     def illegal_actions(self) -> int:
-        """How many tool calls were refused."""
+        """Number of tool calls that were refused."""
         return sum(step.problem is not None for step in self._trajectory)
 
     @property
     def last_result(self) -> StepResult[Any] | None:
-        """What the environment answered last: observation, reward, done flag; ``None`` before the first reset."""
+        """Last result of the environment: observation, reward, done flag; ``None`` before the first reset."""
         return None if self._play is None else self._play.last
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What the environment reported last beside its observation."""
+        """Metadata that the environment reported last beside its observation."""
         result = self.last_result
         if result is None:
             return {}

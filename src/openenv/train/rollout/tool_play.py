@@ -1,4 +1,4 @@
-"""An episode in a session of its own, whose caller owns the loop and calls tools: TRL's, or Inspect's."""
+"""Episode in a session of its own, whose caller owns the loop and calls tools: TRL's, or Inspect's."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,15 +15,7 @@ __all__ = ["ToolPlay"]
 
 
 class ToolPlay(Play):
-    """An episode that is played call by call; its methods block.
-
-    Args:
-        task: What its reset is passed.
-        session: A session of its own.
-        form: What the calls and their results look like.
-        max_turns: Calls after which it is cut off; ``None`` for no limit.
-        parameters: What the reset is sent in place of all of the task.
-    """
+    """Episode that is played call by call, in a session of its own; its methods block."""
 
     def __init__(
         self,
@@ -41,9 +33,6 @@ class ToolPlay(Play):
     def reset(self) -> StepResult[Any]:
         """Start the episode.
 
-        Returns:
-            What the reset gave.
-
         Raises:
             OpenEnvError: The reset failed; the episode has the error too.
         """
@@ -56,15 +45,12 @@ class ToolPlay(Play):
         return result
 
     def call(self, name: str, arguments: Any, problem: str | None = None) -> Content:
-        """Call a tool.
+        """Return the content that a model is shown of a call: the tool's, the refusal's, or that the episode is over.
 
         Args:
             name: The tool.
             arguments: Its arguments.
-            problem: Why this is no call, if it could not be read.
-
-        Returns:
-            What the model is shown: what the tool gave, why the call was refused, or that the episode is over.
+            problem: The reason why this is no call, if it could not be read.
         """
         if self.episode.error is not None:
             return EPISODE_FAILED

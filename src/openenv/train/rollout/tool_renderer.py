@@ -1,8 +1,8 @@
-"""Actions as tool calls, in the model's own chat template.
+"""Renderer of actions as tool calls, in the model's own chat template.
 
 A conversation is rendered as TRL renders it: the tools are in the template, answers are read by the tokenizer's
-response template, and what a call gave comes back in a message of the tool. What the model wrote is never rendered
-again; only what the template puts after it is.
+response template, and a call's result is a message of the tool. A model's own tokens are never rendered again; only the
+template's text after them is.
 """
 
 import copy
@@ -31,25 +31,16 @@ _UNREADABLE = "No tool call could be read in that. Write it exactly as the tools
 
 
 class ToolRenderer:
-    """Episodes as a conversation in which an answer calls tools.
-
-    An answer may have several calls; they are done in their order. One without any call ends the episode, as it does in
-    TRL's own loop. A call that does not fit is answered with the reason; one that cannot be read too, unless it is to
-    end the episode.
+    """Renderer of conversations in which an answer calls tools, in their order; one without a call ends the episode.
 
     Args:
         tokenizer: A tokenizer whose chat template knows tools.
-        form: What observations and calls look like.
+        form: The form of observations and calls.
         messages_of: Makes the conversation up to the first answer.
         stop_ids: Tokens that end an answer.
-        settings: What else is passed to the template.
-        max_action_tokens: How many tokens an answer may have; ``None`` for what there is room for.
+        settings: Further settings of the template.
+        max_action_tokens: Limit of an answer's tokens; ``None`` for that of the context alone.
         unreadable: Whether the model reads an error after a call that cannot be parsed, or the episode ends with it.
-
-    Attributes:
-        stop_ids: As above.
-        max_action_tokens: As above.
-        pad_id: A token to pad with.
 
     Raises:
         ConfigurationError: The template does not know tools, or TRL does not know how its calls are read.
@@ -80,12 +71,12 @@ class ToolRenderer:
             self._settings["chat_template"] = training_template
         self._stops = [str(self._tokenizer.decode([token])) for token in stop_ids]
         before_answer = self._rendered([_QUESTION], answer_follows=True)
-        # What stands before an answer tells the reader what the template has begun for the model, such as reasoning.
+        # The text before an answer shows the reader what the template has begun for the model, such as reasoning.
         self._before_answer = self._encoded(before_answer)
         self._opening_of_calls = self._learn_opening(before_answer)
 
     def shown(self, result: StepResult[Any]) -> str:
-        """Return what a call gave, or the first observation.
+        """Return a call's content, or the first observation.
 
         Raises:
             ConfigurationError: It has pictures.
@@ -110,15 +101,11 @@ class ToolRenderer:
         text = str(self._tokenizer.decode(list(written), skip_special_tokens=False))
         if self._unreadable == "end" or self._opening_of_calls not in text:
             return []
-        said = str(self._tokenizer.decode(list(written), skip_special_tokens=True))
-        return [Move(said, problem=_UNREADABLE)]
+        shown = str(self._tokenizer.decode(list(written), skip_special_tokens=True))
+        return [Move(shown, problem=_UNREADABLE)]
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> list[int]:
         """Return the tokens of an answer that calls a tool.
-
-        Args:
-            name: The tool.
-            arguments: Its arguments.
 
         Raises:
             ConfigurationError: The chat template writes answers differently once they are given.
@@ -132,20 +119,16 @@ class ToolRenderer:
                 "so no examples can be written with it: leave out sft, or set thinking."
             )
         tokens = self._encoded(whole[len(before) :])
-        ends = [place for place, token in enumerate(tokens) if token in self.stop_ids]
+        ends = [position for position, token in enumerate(tokens) if token in self.stop_ids]
         return tokens[: ends[-1] + 1] if ends else tokens
 
     def answer(self, action: str) -> list[int]:
-        """Return the tokens of a call.
-
-        Args:
-            action: The call, as `openenv.train.rollout.play.call_text` writes it.
-        """
+        """Return the tokens of a call, which is a text of `openenv.train.forms.tool_form.call_text`."""
         name, _, arguments = action.partition(" ")
         return self.call(name, json.loads(arguments))
 
     def reply(self, written: Sequence[int], results: Sequence[MoveResult]) -> list[int]:
-        """Return what the template puts after the calls: the end of the answer, and what each call gave."""
+        """Return the template's tokens after the calls: the end of the answer, and the content of each result."""
         # Whatever the model called, the template is shown a tool that there is.
         called = [result.move.tool for result in results]
         names = [name if name in self._form.names else self._form.names[0] for name in called]
@@ -164,13 +147,13 @@ class ToolRenderer:
         return tokens[1:] if already_ended else tokens
 
     def _end_of(self, conversation: str, last_name: str) -> str:
-        """Return what a conversation that ends with calls has from the token on that ends the answer."""
+        """Return the text of a conversation that ends with calls from the token on that ends the answer."""
         call = conversation.rfind(last_name)
-        ends = [place for stop in self._stops if (place := conversation.rfind(stop)) > call]
+        ends = [position for stop in self._stops if (position := conversation.rfind(stop)) > call]
         return conversation[max(ends) :] if ends else ""
 
     def _learn_opening(self, before_answer: str) -> str:
-        """Return how a call begins, which distinguishes a broken one from an answer without any."""
+        """Return the beginning of a call, which distinguishes a broken one from an answer without any."""
         name = self._form.names[0]
         answered = [_QUESTION, call_message(Move("", tool=name))]
         whole = self._rendered(answered, answer_follows=False)
@@ -189,7 +172,7 @@ class ToolRenderer:
 
 
 def reads_tool_calls(tokenizer: "PreTrainedTokenizerBase") -> bool:
-    """Say whether a tokenizer's chat template knows tools, and TRL how its calls are read."""
+    """Return whether a tokenizer's chat template knows tools, and TRL how its calls are read."""
     from trl.chat_template_utils import supports_tool_calling
 
     if not supports_tool_calling(tokenizer):
@@ -223,7 +206,7 @@ def _reading_tokenizer(tokenizer: "PreTrainedTokenizerBase") -> "PreTrainedToken
 
 
 def _training_template(tokenizer: "PreTrainedTokenizerBase") -> str | None:
-    """Return TRL's template in place of one that rewrites what was said before; ``None`` where it does not."""
+    """Return TRL's template instead of one that rewrites earlier messages; ``None`` where the tokenizer's does not."""
     from trl.chat_template_utils import get_training_chat_template, is_chat_template_prefix_preserving
 
     if is_chat_template_prefix_preserving(tokenizer):
@@ -232,6 +215,6 @@ def _training_template(tokenizer: "PreTrainedTokenizerBase") -> str | None:
         return get_training_chat_template(tokenizer)
     except ValueError as error:
         raise ConfigurationError(
-            f"The chat template of {tokenizer.name_or_path} rewrites what was said before, and TRL has no other for "
+            f"The chat template of {tokenizer.name_or_path} rewrites earlier messages, and TRL has no other for "
             "it. Let actions be texts (actions='text')."
         ) from error

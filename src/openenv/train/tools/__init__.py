@@ -1,1 +1,1 @@
-"""Tools of an environment, as a model is shown and calls them."""
+"""Tools of an environment, as a model sees and calls them."""

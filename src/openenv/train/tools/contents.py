@@ -1,4 +1,4 @@
-"""What a model is shown of results, as text or with pictures."""
+"""Contents of results for a model, as text or with pictures."""
 
 import base64
 import binascii
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Content", "blocks_of", "call_content", "call_problem", "joined", "observed_pixels", "refusal_text"]
 
-# Fields of an observation that say how a call went, not what it gave.
+# Fields of an observation that describe a call.
 _OF_CALLS = frozenset({"tool_name", "result", "error"})
 _NOT_SHOWN = frozenset({"done", "reward", "metadata"})
 _DATA_URL = re.compile(r"data:image/[\w.+-]+;base64,")
@@ -39,9 +39,6 @@ Content = str | list[dict[str, Any]]
 async def observed_pixels(client: EnvClient[Any, Any, Any]) -> frozenset[str]:
     """Return the fields of an environment's observations that are declared as the pixels of a picture.
 
-    Args:
-        client: A client of the environment.
-
     Raises:
         ConnectionFailedError: The server can't be reached, or has no schemas.
     """
@@ -51,16 +48,11 @@ async def observed_pixels(client: EnvClient[Any, Any, Any]) -> frozenset[str]:
 
 
 def call_content(result: StepResult[Any], pixels: Collection[str] = ()) -> Content:
-    """Write a result for a model: of a tool's call, of any other step, or of a reset.
+    """Return a result for a model, of a call, another step or a reset: text, or TRL's blocks where it has pictures.
 
     Args:
         result: The result.
-        pixels: The fields of an observation that are the pixels of a picture, as the schema declares; a model says so
-            itself.
-
-    Returns:
-        Text; or blocks as TRL takes them where there are pictures: ``{"type": "text", "text": ...}`` and
-        ``{"type": "image", "image": ...}`` with an image of Pillow.
+        pixels: Fields that are the pixels of a picture, by the schema; a pydantic model declares its own.
 
     Raises:
         ConfigurationError: There are pictures, and Pillow is not installed.
@@ -93,11 +85,7 @@ def joined(content: Content, more: Content) -> Content:
 
 
 def call_problem(result: StepResult[Any]) -> str | None:
-    """Say why a tool's call gave no result, for the model; ``None`` where it gave one.
-
-    Args:
-        result: The result of the step.
-    """
+    """Return the reason why a tool's call has no result, for the model; ``None`` where it has one."""
     fields = _fields(result.observation)
     error = fields.get("error")
     if error is None or not fields.get("tool_name") or "result" not in fields:
@@ -115,7 +103,7 @@ def _fields(observation: Any) -> Mapping[str, Any]:
 
 
 def _result_content(fields: Mapping[str, Any]) -> Content:
-    """Write what a tool gave, or what went wrong."""
+    """Return the content of a tool's result or error."""
     if fields.get("error") is not None:
         error = fields["error"]
         message = error.get("message") if isinstance(error, Mapping) else error
@@ -131,7 +119,7 @@ def _result_content(fields: Mapping[str, Any]) -> Content:
 
 
 def _mcp_blocks(value: Any) -> list[Mapping[str, Any]] | None:
-    """Return the blocks of a result that MCP's own server library made; ``None`` where it is none."""
+    """Return the blocks of a result that MCP's own server library made; ``None`` of any other value."""
     if not isinstance(value, Mapping) or not value.keys() >= {"content", "structured_content", "data", "is_error"}:
         return None
     blocks = value["content"]

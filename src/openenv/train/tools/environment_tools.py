@@ -1,4 +1,4 @@
-"""An environment's tools as its server tells them, and what a call is as an action.
+"""Tools of an environment as its server lists them, and the actions of their calls.
 
 The environment's package is not needed: the server lists its tools with their schemas, and publishes the schema of its
 actions. A step-style environment has a tool for each kind of action, whether or not its server lists them.
@@ -40,14 +40,14 @@ AnyClient = EnvClient[Any, Any, Any] | SyncEnvClient[Any, Any, Any]
 
 
 class _AnyAction(BaseModel):
-    """An action whose class is not at hand, for clients that take models only."""
+    """Action whose class is not at hand, for clients that send models only."""
 
     model_config = ConfigDict(extra="allow")
 
 
 @dataclass(frozen=True)
 class _ActionKind:
-    """A tool that stands for one kind of action.
+    """Tool that stands for one kind of action.
 
     Attributes:
         tool: Its description for an agent.
@@ -81,7 +81,7 @@ class _ActionKind:
             raise InvalidRequestError(refusal_text(error), errors=error.errors) from error
 
     def arguments(self, action: BaseModel | Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the arguments by which a call is this action; ``None`` where it is of another kind."""
+        """Return the arguments of the call that is this action; ``None`` where it is of another kind."""
         if isinstance(action, BaseModel):
             action = action_member(action)
             if self.model is not None and not isinstance(action, self.model):
@@ -97,7 +97,7 @@ class _ActionKind:
 
 
 class EnvironmentTools:
-    """The tools of one environment.
+    """Tools of one environment.
 
     Args:
         tools: Their descriptions for an agent.
@@ -105,7 +105,7 @@ class EnvironmentTools:
         as_models: Whether actions have to be models rather than dicts.
 
     Attributes:
-        tools: As above, each with the whole JSON Schema of its arguments.
+        tools: The descriptions, each with the whole JSON Schema of its arguments.
 
     Raises:
         ConfigurationError: There are none.
@@ -128,15 +128,15 @@ class EnvironmentTools:
 
     @classmethod
     def of(cls, client: AnyClient, task: Mapping[str, Any] | None = None) -> Self:
-        """Ask a server for its tools. This blocks.
+        """List a server's tools. This blocks.
 
         The session that the client has open is used. Where it has none, or a task is given, one is opened for the
-        question and ended again; its place is free a moment later. So ask before all places are taken, and open further
-        sessions with ``capacity_wait_s``.
+        request and ended again; its slot is free a moment later. So call this before all slots are in use, and open
+        further sessions with ``capacity_wait_s``.
 
         Args:
             client: A client of the server.
-            task: What ``reset`` takes of a task. An environment with tools of its own may have more of them once a
+            task: Parameters of ``reset`` for a task. An environment with tools of its own may have more of them once a
                 task is known; they are listed after such a reset.
 
         Raises:
@@ -152,7 +152,7 @@ class EnvironmentTools:
     async def _listed(cls, client: EnvClient[Any, Any, Any], task: Mapping[str, Any] | None) -> Self:
         await client._started()
         own = client._client_session is not None and task is None
-        session = client if own else client._child(None)  # which opens with its first question
+        session = client if own else client._child(None)  # which opens with its first request
         try:
             listed = await fetch_tools(session)
             schema = await _action_schema(client, listed)
@@ -167,12 +167,12 @@ class EnvironmentTools:
 
     @classmethod
     def read(cls, listed: Sequence[Tool], schema: Mapping[str, Any], client: EnvClient[Any, Any, Any]) -> Self:
-        """Tell apart which tools are the environment's own and which stand for actions.
+        """Distinguish the environment's own tools and those that stand for actions.
 
         Args:
             listed: The tools that the server lists, perhaps none.
             schema: JSON Schema of its actions; empty where it publishes none.
-            client: Says in which form it takes actions.
+            client: The client, which sends actions as models or as dicts.
 
         Raises:
             ConfigurationError: There are no tools at all.
@@ -194,24 +194,24 @@ class EnvironmentTools:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Their names."""
+        """Names of the tools."""
         return tuple(tool.name for tool in self.tools)
 
     @cached_property
     def methods(self) -> tuple[ToolMethod, ...]:
-        """The methods in Python that they become."""
+        """Methods of the tools in Python."""
         return tuple(map(ToolMethod, self.tools))
 
     def schemas(self) -> list[dict[str, Any]]:
-        """Return them as chat templates take them, as ``{"type": "function", "function": {...}}``.
+        """Return the tools' schemas for chat templates, as ``{"type": "function", "function": {...}}``.
 
-        They are what ``transformers.utils.get_json_schema`` makes of the methods that TRL's ``environment_factory``
-        offers, so that a model is shown the same text wherever it plays.
+        They are those that ``transformers.utils.get_json_schema`` makes of the methods that TRL's
+        ``environment_factory`` offers, so that a model is shown the same text wherever it plays.
         """
         return [method.schema() for method in self.methods]
 
     def action(self, name: str, arguments: Mapping[str, Any]) -> BaseModel | dict[str, Any]:
-        """Make what ``step`` is given for a call.
+        """Make the action of a call, for ``step``.
 
         Args:
             name: Name of the tool.
@@ -239,7 +239,7 @@ class EnvironmentTools:
         return {"type": _CALL_TOOL, "tool_name": name, "arguments": named}
 
     def call(self, action: BaseModel | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Tell which call an action is: the inverse of `action`.
+        """Return the call that an action is: the inverse of `action`.
 
         Args:
             action: An action, or its fields.
@@ -266,11 +266,7 @@ class EnvironmentTools:
 
 
 def calls_tools_only(schema: Mapping[str, Any]) -> bool:
-    """Whether an environment's actions are nothing but calls of its tools.
-
-    Args:
-        schema: The actions' JSON Schema.
-    """
+    """Return whether actions of a JSON Schema are nothing but calls of an environment's tools."""
     return bool(_named_members(schema)) and not _members(schema)
 
 
@@ -285,10 +281,8 @@ async def _action_schema(client: EnvClient[Any, Any, Any], listed: Sequence[Tool
 
 
 def _own_tools(listed: Sequence[Tool], actions: Mapping[str, Any]) -> Sequence[Tool]:
-    """Return the environment's own tools, which precede those that stand for actions.
-
-    A server says which tools stand for actions; where it does not, as a public one, their names show it.
-    """
+    """Return the environment's own tools, which precede those that stand for actions."""
+    # A server declares which tools stand for actions; where it does not, as a public one, their names show it.
     stated = [tool.action for tool in listed if isinstance(tool, ListedTool) and tool.action is not None]
     if stated and stated == list(actions):
         return listed[: len(listed) - len(stated)]
@@ -307,14 +301,14 @@ def _named_members(schema: Mapping[str, Any]) -> list[Member]:
     return [member for member in members(schema) if "properties" in member.schema or "title" in member.schema]
 
 
-def _described_tools(actions: Mapping[str, Mapping[str, Any]], taken: frozenset[str]) -> list[Tool]:
-    """Make the tools of actions that a server does not list."""
-    names = tool_names(list(actions), taken)
+def _described_tools(actions: Mapping[str, Mapping[str, Any]], used: frozenset[str]) -> list[Tool]:
+    """Make the tools of actions that a server does not list, with names that are not used yet."""
+    names = tool_names(list(actions), used)
     return [described_tool(name, action) for name, action in zip(names, actions.values(), strict=True)]
 
 
 def _action_class(client: EnvClient[Any, Any, Any]) -> type[BaseModel] | None:
-    """Return the class of a client's actions, where it says it."""
+    """Return the class of a client's actions, where it declares one."""
     if isinstance(client, TypedEnvClient):
         return client.action_class
     if isinstance(client, MCPClientBase):

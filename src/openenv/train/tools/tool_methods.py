@@ -1,7 +1,7 @@
-"""Tools as Python methods, which is how TRL takes an environment's tools: a name, type hints and a docstring.
+"""Tools as Python methods, the form in which TRL has an environment's tools: a name, type hints and a docstring.
 
-``transformers.utils.get_json_schema`` makes a schema of a method's hints and its docstring, and that is what a model is
-shown. Hints say less than JSON Schema can: what they can't say of a parameter stands behind its description, as
+``transformers.utils.get_json_schema`` makes a schema of a method's hints and its docstring, and a model is shown that.
+JSON Schema can express more than hints: the rest of a parameter's schema is behind its description, as
 ``(JSON Schema: {"minimum": 0})``.
 """
 
@@ -19,7 +19,7 @@ from openenv.core.schema.plain import plain_schema
 
 __all__ = ["ToolMethod"]
 
-# What says nothing that a hint has to say.
+# Keywords of a schema that no hint has to express.
 _BESIDE = frozenset({"title", "description", "default", "$defs"})
 _SECTIONS = re.compile(r"(Args|Returns|Raises):")
 _CHOICES_AT_END = re.compile(r"\(choices:(?:(?!\(choices:).)*\)\s*$", re.IGNORECASE)
@@ -29,15 +29,15 @@ Schema = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class _ToolParameter:
-    """One parameter of a tool.
+    """Parameter of a tool.
 
     Attributes:
         name: Its name in Python.
         key: Its name in the tool's schema, which may be no name in Python.
         hint: Its type hint.
-        description: What it means, on one line.
+        description: Its meaning, on one line.
         required: Whether every call has it.
-        default: What it is where a call leaves it out, as far as the schema says.
+        default: Its value where a call leaves it out, if the schema has one.
     """
 
     name: str
@@ -49,15 +49,7 @@ class _ToolParameter:
 
 
 class ToolMethod:
-    """The method that a tool becomes.
-
-    Args:
-        tool: The tool.
-
-    Attributes:
-        name: Its name.
-        description: What it does; never empty.
-        parameters: Its parameters, in the order of its schema.
+    """Method that a tool becomes, with a description that is never empty and parameters in the order of its schema.
 
     Example:
         >>> word = {"type": "string", "description": "five letters", "minLength": 5}
@@ -86,7 +78,7 @@ class ToolMethod:
 
     @property
     def docstring(self) -> str:
-        """The method's docstring, in Google's style."""
+        """Docstring of the method, in Google's style."""
         if not self.parameters:
             return self.description
         lines = [f"    {parameter.name}: {parameter.description}" for parameter in self.parameters]
@@ -94,17 +86,17 @@ class ToolMethod:
 
     @property
     def signature(self) -> inspect.Signature:
-        """The method's signature. Required parameters come first in it."""
+        """Signature of the method, in which required parameters come first."""
         receiver = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
         return inspect.Signature([receiver, *map(_signature_parameter, self._in_call_order)])
 
     @property
     def annotations(self) -> dict[str, Any]:
-        """The method's type hints, in the order of the tool's schema."""
+        """Type hints of the method, in the order of the tool's schema."""
         return {parameter.name: parameter.hint for parameter in self.parameters}
 
     def schema(self) -> dict[str, Any]:
-        """Return what ``transformers.utils.get_json_schema`` makes of the method."""
+        """Return the schema that ``transformers.utils.get_json_schema`` makes of the method."""
         properties = {
             parameter.name: {**hint_schema(parameter.hint), "description": parameter.description}
             for parameter in self.parameters
@@ -120,27 +112,27 @@ class ToolMethod:
         """Return a call's arguments by their names in the tool's schema.
 
         Args:
-            values: Those that were passed by their place.
+            values: Those that were passed by position.
             named: Those that were passed by their names in Python, and unknown ones.
 
         Raises:
             TypeError: There are more values than parameters, or one comes twice.
         """
-        places = [parameter.name for parameter in self._in_call_order]
-        if len(values) > len(places):
-            raise TypeError(f"{self.name}() takes {len(places)} arguments, got {len(values)}.")
-        placed = dict(zip(places, values, strict=False))
-        twice = placed.keys() & named.keys()
+        names = [parameter.name for parameter in self._in_call_order]
+        if len(values) > len(names):
+            raise TypeError(f"{self.name}() takes {len(names)} arguments, got {len(values)}.")
+        positional = dict(zip(names, values, strict=False))
+        twice = positional.keys() & named.keys()
         if twice:
             raise TypeError(f"{self.name}() got several values for {', '.join(sorted(twice))}.")
         keys = {parameter.name: parameter.key for parameter in self.parameters}
-        return {keys.get(name, name): value for name, value in {**placed, **named}.items()}
+        return {keys.get(name, name): value for name, value in {**positional, **named}.items()}
 
     def function(self, call: Callable[[Any, str, dict[str, Any]], Any], attribute: str) -> Callable[..., Any]:
         """Make the method's function.
 
         Args:
-            call: What a call does: it is given the instance, the tool's name and the arguments.
+            call: Function of a call, with the instance, the tool's name and the arguments.
             attribute: The attribute's name in its class, for messages of Python's.
         """
 
@@ -162,25 +154,25 @@ class ToolMethod:
 
 def _parameter(name: str, key: str, schema: dict[str, Any], *, required: bool) -> _ToolParameter:
     hint = hint_of(schema)
-    said = hint_schema(hint)
-    unsaid = {
+    hinted = hint_schema(hint)
+    missing = {
         part: value
         for part, value in schema.items()
-        if (part not in _BESIDE and said.get(part, _BESIDE) != value) or part == "default"
+        if (part not in _BESIDE and hinted.get(part, _BESIDE) != value) or part == "default"
     }
     own = schema.get("description")
     description = _on_one_line(own) if isinstance(own, str) else ""
     description = description or key.replace("_", " ").strip() or "a value"
     return _ToolParameter(
-        name, key, hint, _with_rest(description, unsaid), required=required, default=schema.get("default")
+        name, key, hint, _with_rest(description, missing), required=required, default=schema.get("default")
     )
 
 
-def _with_rest(description: str, unsaid: Schema) -> str:
-    """Put what hints can't say behind a description."""
+def _with_rest(description: str, missing: Schema) -> str:
+    """Return a description with the part of a schema after it that hints can't express."""
     text = _SECTIONS.sub(r"\1 :", description)
-    if unsaid:
-        rest = json.dumps(unsaid, ensure_ascii=False)
+    if missing:
+        rest = json.dumps(missing, ensure_ascii=False)
         text += f" (JSON Schema: {_SECTIONS.sub(lambda found: found[1] + chr(92) + 'u003a', rest)})"
     # Where it ends like this, transformers reads a list of choices.
     return f"{text}." if _CHOICES_AT_END.search(text) else text
@@ -197,7 +189,7 @@ def _tool_description(tool: Tool, parameters: Sequence[_ToolParameter]) -> str:
 
 
 def _refers(parameters: Sequence[_ToolParameter]) -> bool:
-    """Whether a recursive schema among the parameters' names definitions."""
+    """Return whether a recursive schema among the parameters' names definitions."""
     return any('"$ref"' in parameter.description for parameter in parameters)
 
 
@@ -206,13 +198,13 @@ def _on_one_line(text: str) -> str:
 
 
 def _python_names(keys: Iterable[str]) -> dict[str, str]:
-    """Give every parameter a name that Python takes: its own, where that is one."""
+    """Return a valid name in Python for every parameter: its own, where that is one."""
     listed = list(keys)
-    taken = set(listed)
+    used = set(listed)
     names: dict[str, str] = {}
     for key in listed:
-        names[key] = key if _is_name(key) else next(name for name in _candidates(key) if name not in taken)
-        taken.add(names[key])
+        names[key] = key if _is_name(key) else next(name for name in _candidates(key) if name not in used)
+        used.add(names[key])
     return names
 
 
