@@ -8,9 +8,20 @@ from tests.support.glossary import UNUSED, UNUSED_ELSEWHERE, rows, unused_words,
 from tests.support.source import PACKAGE, Module, modules
 
 SERVER = "core/env_server"
-COUNTED_IN_CEILINGS = {"core", "train"}
+COUNTED_IN_CEILINGS = {"core"}
 # Words of the server's table that are the field's elsewhere: the Hugging Face Hub, seats of a game, plans of a fleet.
 OWN_MEANING = {"hub", "plan", "seat"}
+# Public names, and messages that users and tests quote, of these modules.
+PUBLIC = {
+    ("train/forms/tool_form.py", "taken"),
+    ("train/rollout/model_actor.py", "room"),
+    ("train/rollout/play.py", "room"),
+    ("train/rollout/sessions.py", "ask"),
+    ("train/run/grpo.py", "room"),
+    ("train/run/training.py", "go on"),
+    ("train/trl/rollout_function.py", "tell"),
+    ("train/trl/task_set.py", "ask"),
+}
 OTHERS = sorted({module.path.partition("/")[0] for module in modules()} - COUNTED_IN_CEILINGS)
 
 
@@ -70,7 +81,7 @@ def test_other_packages_have_none_of_the_words_that_are_not_used(package: str) -
         for module in inside
         for text in texts_of(module)
         for word in unused
-        if uses(word, words_of(text))
+        if uses(word, words_of(text)) and (module.path, word) not in PUBLIC
     ]
     assert not found
     assert not [(module.path, name) for module in inside for name in module.names if name.startswith("_MOST_")]

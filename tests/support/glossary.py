@@ -7,7 +7,7 @@ _PAGE = (Path(__file__).parents[2] / "docs" / "glossary.md").read_text(encoding=
 UNUSED = ("Words that are not used", "Words that the client does not use", "Words that training does not use")
 """The headings of the tables of words that have a better one."""
 UNUSED_ELSEWHERE = (UNUSED[0], "Words that commands and other packages do not use")
-"""The headings of the tables for packages other than those of the server, the client and training."""
+"""The headings of the tables for packages other than those of the server and the client."""
 
 
 def rows(heading: str) -> list[list[str]]:

@@ -12,15 +12,7 @@ __all__ = ["call_examples_missing", "check_examples_named", "player_missing", "s
 
 
 def check_examples_named(config: TrainConfig) -> None:
-    """Refuse a run that lacks examples, or names some that are not there.
-
-    Args:
-        config: The run's settings.
-
-    Raises:
-        ConfigurationError: The tiny policy has none for calls of tools, an environment has no scripted player, or there
-            is no such folder or file.
-    """
+    """Refuse a run that lacks examples, or names some that are not there."""
     for part in config.parts.values():
         package = package_of(part.environment)
         if isinstance(part.sft, int):
@@ -58,7 +50,7 @@ def several_with_calls(names: list[str]) -> ConfigurationError:
     """Return the error of a tiny policy in several environments, one of which has only tools."""
     return ConfigurationError(
         f"The tiny policy can learn calls of tools in one environment only, and these are {', '.join(names)}. "
-        "Train them apart, or take a pretrained model."
+        "Train them in separate runs, or take a pretrained model."
     )
 
 

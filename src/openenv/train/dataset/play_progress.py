@@ -17,15 +17,7 @@ PLAIN_LINE_EVERY_S = 10.0
 
 
 class PlayProgress:
-    """Shows how many episodes have ended, their mean reward, and the time left; a context manager.
-
-    Args:
-        console: Shows it.
-        total: Episodes of the whole work.
-        done: Those that were played before.
-        clock: Time in seconds.
-        line_every_s: Seconds between two lines where there is no terminal; one also comes while no episode ends.
-    """
+    """Shows how many episodes have ended, their mean reward, and the time left; a context manager."""
 
     def __init__(
         self,
@@ -42,6 +34,7 @@ class PlayProgress:
         self._rewards = 0.0
         self._count = 0
         self._began = self._last_line = clock()
+        # Seconds between two lines where there is no terminal; one also comes while no episode ends.
         self._line_every_s = line_every_s
         self._writing = threading.Lock()
         self._ended = threading.Event()

@@ -21,13 +21,6 @@ logger = logging.getLogger(__name__)
 class PlayTraces:
     """Traces of the episodes that are played with some settings; a context manager, and an `EpisodeRecorder`.
 
-    Both sides of an episode name it by the ``episode_id`` of its reset. A server that was given by its URL records
-    nothing in this file, so an episode there has its rewards and the conversation, and no requests.
-
-    Args:
-        path: The file. It is created by the started server, or with the first episode.
-        settings: Those of the episodes; they may switch recording off.
-
     Example::
 
         with PlayTraces(Path("evals/wordle/traces.db"), settings) as traces:
@@ -40,6 +33,8 @@ class PlayTraces:
         self._settings = settings
         # Until the file can't be written.
         self._is_recorded = settings.traces
+        # Created by the started server, or with the first episode. Of a server that was given by its URL it has rewards
+        # and conversations, and no requests.
         self._file = ConversationFile(path, settings.traces_leave_out)
 
     @property

@@ -17,24 +17,8 @@ __all__ = ["recorded_episodes"]
 
 
 def recorded_episodes(path: str | Path, environment: str | None, form: Form) -> Iterator[Episode]:
-    """Read the recorded episodes of an environment.
-
-    Left out are evaluations of trainings, episodes without steps, those in which a request failed, and those whose
-    entries are not all on record.
-
-    Args:
-        path: File of traces, the address of a database, or what was exported of one as ``jsonl``.
-        environment: Short name of the environment; ``None`` for a server that was given by its URL, which takes a file
-            with one environment.
-        form: How actions and observations look as text.
-
-    Yields:
-        The episodes, newest first.
-
-    Raises:
-        ConfigurationError: The file can't be read, has no episode of this environment, or an action is none of its
-            actions.
-    """
+    """Read the recorded episodes of an environment, newest first, from a file, a database or a ``jsonl`` of traces."""
+    # Left out are those without steps, with a failed request, or with entries that are not all on record.
     for record in _records_in(path, environment):
         if record.steps and not any(entry.failed for entry in record.entries):
             yield _episode_of(record, form)
@@ -56,6 +40,7 @@ def _records_in(path: str | Path, environment: str | None) -> Iterator[EpisodeRe
 
 def _names_of(there: list[str], source: str, environment: str | None) -> list[str]:
     """Return the names under which an environment's episodes are recorded."""
+    # A server that was given by its URL has no name here; its file has to be of one environment.
     own = there if environment is None else [name for name in there if _is_same(name, environment)]
     if not own or (environment is None and len(own) > 1):
         raise ConfigurationError(
@@ -66,7 +51,7 @@ def _names_of(there: list[str], source: str, environment: str | None) -> list[st
 
 
 def _is_same(recorded: str, environment: str) -> bool:
-    """Whether a recorded name is another one of the same environment's, such as that of its package."""
+    """Return whether a recorded name is another one of the same environment's, such as that of its package."""
     if recorded == environment:
         return True
     try:

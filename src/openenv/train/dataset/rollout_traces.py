@@ -33,7 +33,7 @@ __all__ = ["RolloutTraces", "RunRecorder"]
 logger = logging.getLogger(__name__)
 
 # Batches that wait to be written, beyond which the next ones are dropped.
-_MOST_WAITING = 8
+_MAX_WAITING = 8
 _PRUNE_EVERY_S = 30.0
 # Seconds for the last writes.
 _CLOSE_TIMEOUT_S = 30.0
@@ -41,15 +41,6 @@ _CLOSE_TIMEOUT_S = 30.0
 
 class RolloutTraces:
     """Traces of a training's rollouts and evaluations; a context manager, and a `RolloutRecorder`.
-
-    What can't be written is lost, which is logged; nothing waits for it.
-
-    Args:
-        path: The file. It is created when the block begins; where that fails, nothing is recorded.
-        model: Name of the model that is trained.
-        environments: Target of each environment by its name among several; the name of a single one is empty.
-        share: Share of the episodes that are recorded, from 0 to 1.
-        leave_out: Paths of fields that are not recorded, beside those that ``OPENENV_TRACES_LEAVE_OUT`` names.
 
     Example::
 
@@ -67,11 +58,13 @@ class RolloutTraces:
         leave_out: Sequence[str] = (),
     ) -> None:
         self._model = model
+        # Target of each environment by its name among several; the name of a single one is empty.
         self._environments = environments
+        # Share of the episodes that are recorded, from 0 to 1; 0 once the file could not be created.
         self._share = share
-        # Written by the thread alone.
+        # Written by the thread alone. What can't be written is lost, which is logged; nothing waits for it.
         self._file = ConversationFile(path, leave_out)
-        self._queue: Queue[RolloutBatch | None] = Queue(_MOST_WAITING)
+        self._queue: Queue[RolloutBatch | None] = Queue(_MAX_WAITING)
         self._thread: Thread | None = None
         self._dropped = 0
 
@@ -96,17 +89,7 @@ class RolloutTraces:
         sampling: Mapping[str, Any] | None = None,
         tools: Sequence[Mapping[str, Any]] = (),
     ) -> "_EvaluationTraces":
-        """Return the recorder of an evaluation, such as ``before training``, before the next optimiser step.
-
-        Args:
-            name: Name of the evaluation.
-            environment: Name of the environment among several; empty for a single one.
-            step: The next optimiser step.
-            player: Name of the player; empty for the model.
-            sampling: Settings that the model's answers are sampled with, by name; ``None`` for a player without a
-                model.
-            tools: Tools that are offered, as chat templates take them; empty where actions are texts.
-        """
+        """Return the recorder of an evaluation before an optimiser step; of the model's, ``player`` is empty."""
         return _EvaluationTraces(
             self, RolloutBatch(environment, step, (), (), sampling or {}, tools, evaluation=name, player=player)
         )
@@ -128,7 +111,7 @@ class RolloutTraces:
             self._drop(batch, "are written too slowly, so some conversations are dropped")
 
     def close(self) -> None:
-        """Write what waits, and end. Blocks for some seconds at most."""
+        """Write what waits, for some seconds at most, and end the thread."""
         thread, self._thread = self._thread, None
         if thread is None:
             return
@@ -218,12 +201,7 @@ class RunRecorder(RolloutTraces):
 
 
 class _EvaluationTraces:
-    """Traces of one evaluation of a training; an `EpisodeRecorder`. `RolloutTraces.evaluation` makes it.
-
-    The ``episode_id`` that is made for an episode begins with ``evaluation-``, so that its server's record says what it
-    is, and nothing is trained on its own test. Of a task with an ``episode_id`` of its own only the conversation says
-    it, as ``extra["evaluation"]``: that id may be the one of rollouts, too.
-    """
+    """Traces of one evaluation of a training, which `RolloutTraces.evaluation` makes; an `EpisodeRecorder`."""
 
     def __init__(self, traces: RolloutTraces, about: RolloutBatch) -> None:
         self._traces = traces
@@ -232,6 +210,9 @@ class _EvaluationTraces:
 
     def named(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Return what a reset is passed; see `RolloutTraces.named`."""
+        # By this beginning of an id that is made here, its server's record is known as an evaluation's, and nothing is
+        # trained on its own test. Of a task with an id of its own, which may be the one of rollouts, too, only the
+        # conversation has that, as ``extra["evaluation"]``.
         return self._traces.named(parameters, EVALUATION_ID)
 
     def add(self, episodes: Sequence[EndedEpisode]) -> None:

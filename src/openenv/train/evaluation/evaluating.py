@@ -1,4 +1,4 @@
-"""How well does a model or a player do? Mean reward and pass@k over tasks, with confidence intervals."""
+"""Evaluation of a model or a player: mean reward and pass@k over tasks, with confidence intervals."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -35,11 +35,11 @@ def evaluate(
     sessions: int = 16,
     console: Console | None = None,
 ) -> Evaluation:
-    """Play every task some times and say how well it went.
+    """Play every task some times, and estimate the mean reward and pass@k.
 
     What is left open for the model of a training run is as the run evaluates it: the same figures for the same seeds.
 
-    A folder that was begun with the same settings is gone on with; its ``results.json`` is the evaluation.
+    A folder that was begun with the same settings is continued; its ``results.json`` is the evaluation.
 
     Args:
         settings: Which environment is played, by whom and how. Without tasks, the episodes' seeds are those that no
@@ -58,7 +58,7 @@ def evaluate(
     Raises:
         ConfigurationError: A number is below 1, a ``k`` is above ``samples``, or the folder holds something else.
         EnvironmentFailedError: The environment failed in every episode.
-        OpenEnvError: The environment or the model are not as they must be; the subclass says how.
+        OpenEnvError: The environment or the model are refused; the subclass names the reason.
 
     Example::
 

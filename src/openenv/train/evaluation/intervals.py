@@ -2,7 +2,7 @@
 
 A task is drawn from many like it; attempts at one task are not independent of each other. So what counts is one value
 for each task, the mean over its attempts, and an interval is as wide as these values differ: a hundred attempts at ten
-tasks tell of ten tasks.
+tasks count as ten tasks.
 """
 
 from collections.abc import Sequence
@@ -18,20 +18,7 @@ NO_BOUNDS = (-inf, inf)
 
 
 def mean_estimate(values: Sequence[float], bounds: tuple[float, float] = NO_BOUNDS) -> Estimate:
-    """Estimate the mean of rewards with Student's t distribution, which knows no bounds: the interval ends at them.
-
-    Where every task was tried equally often, the standard error is the one that is clustered by task (Miller, 2024,
-    https://arxiv.org/abs/2411.00640).
-
-    Args:
-        values: One value for each task: the mean over its attempts.
-        bounds: The lowest and the highest value that there can be.
-
-    Returns:
-        The mean and its interval.
-
-    Raises:
-        ValueError: There are no values.
+    """Estimate the mean of one value for each task with Student's t distribution, whose interval ends at the bounds.
 
     Example:
         >>> print(mean_estimate([0.0, 1.0, 0.5, 0.5]))
@@ -39,10 +26,12 @@ def mean_estimate(values: Sequence[float], bounds: tuple[float, float] = NO_BOUN
         >>> print(mean_estimate([0.0, 1.0, 0.5, 0.5], bounds=(0.0, 1.0)))
         0.500 [0.000, 1.000]
     """
+    # Where every task was tried equally often, the standard error is the one that is clustered by task (Miller, 2024,
+    # https://arxiv.org/abs/2411.00640).
     mean = _mean(values)
     if len(values) == 1:
         return Estimate(mean)
-    from scipy.special import stdtrit  # type: ignore[import-untyped]  # not what who only imports this should wait for
+    from scipy.special import stdtrit  # type: ignore[import-untyped]  # an import of this module should not wait for it
 
     quantile = float(stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2))
     half = quantile * sqrt(variance(values) / len(values))

@@ -1,4 +1,4 @@
-"""pass@k: how likely is it that at least one of ``k`` attempts at a task succeeds?"""
+"""Estimate of pass@k: the probability that at least one of ``k`` attempts at a task succeeds."""
 
 from math import prod
 

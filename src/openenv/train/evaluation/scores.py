@@ -27,15 +27,7 @@ def score(
     *,
     recorder: EpisodeRecorder | None = None,
 ) -> Score:
-    """Score a player, as ``openenv eval`` evaluates the model of a run: the same tasks, play and statistics.
-
-    Args:
-        agent: The player.
-        sessions: The environment.
-        config: Says which episodes are played.
-        sample_seed: Seed of the episode to keep as the score's sample; ``None`` for the one that went worst.
-        recorder: Records the episodes; ``None`` for no record.
-    """
+    """Score a player, as ``openenv eval`` evaluates the model of a run: the same tasks, play and statistics."""
     tasks = evaluation_tasks(
         config.evaluated_tasks, sessions, config.eval_episodes, seed=config.seed, reset=config.reset
     )
@@ -67,14 +59,10 @@ def _player_agent(name: str, make_player: PlayerMaker, sessions: Sessions, confi
 
 
 def score_of(episodes: Sequence[Episode], sample_seed: int | None = None) -> Score:
-    """Score some episodes; those in which the environment failed are left out.
-
-    Args:
-        episodes: One of each task; the environment failed in some of them at most.
-        sample_seed: Seed of the episode to take as the sample; ``None`` for the one that went worst.
-    """
+    """Score one episode of each task, with one as the sample; those in which the environment failed are left out."""
     counted = [episode for episode in episodes if episode.error is None]
     statistics = Statistics.of([[TaskAttempt.of_episode(episode)] for episode in counted])
+    # The sample where no episode has the seed.
     worst = min(counted, key=lambda episode: episode.reward)
     sample = next((episode for episode in counted if episode.seed == sample_seed), worst)
     rewards = [episode.reward for episode in counted]

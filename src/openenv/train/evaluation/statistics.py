@@ -16,14 +16,7 @@ __all__ = ["Statistics", "TaskAttempt"]
 
 @dataclass(frozen=True)
 class TaskAttempt:
-    """An episode that counts: the environment did not fail in it.
-
-    Attributes:
-        reward: The sum of its rewards.
-        length: Number of its actions.
-        illegal_actions: Number of those that were no legal action.
-        components: The sum of each component's scores, by name.
-    """
+    """Actions, and sums of rewards and scores, of an episode that counts: the environment did not fail in it."""
 
     reward: float
     length: int
@@ -44,7 +37,7 @@ class TaskAttempt:
 
 @dataclass(frozen=True)
 class Statistics:
-    """What a player reached.
+    """Means of what a player reached.
 
     Attributes:
         mean_reward: Mean reward of an episode, of one value for each task.
@@ -63,11 +56,7 @@ class Statistics:
 
     @classmethod
     def of(cls, tasks: Sequence[Sequence[TaskAttempt]]) -> Self:
-        """Compute them.
-
-        Args:
-            tasks: The attempts at each task that count; one at least has to.
-        """
+        """Compute them of the attempts at each task that count; one at least has to."""
         attempts = list(chain.from_iterable(tasks))
         rewards = [[attempt.reward for attempt in each] for each in tasks]
         bounds = reward_range(chain.from_iterable(rewards))

@@ -148,10 +148,10 @@ class ComponentReward:
         """Score the episodes of a batch.
 
         Args:
-            environments: As for `EnvironmentReward`.
-            environment: As there.
-            environment_reward: As there.
-            reward_components: As there.
+            environments: The environments that they were played in.
+            environment: Names of these, where there are several.
+            environment_reward: From a ``rollout_func``: the sum of the rewards, ``None`` where the environment failed.
+            reward_components: From there: the sum of each component's scores, by name.
             **others: What else TRL passes to every reward function.
 
         Returns:
@@ -197,13 +197,7 @@ class ComponentReward:
 
 
 def log_components(log_metric: Any, folder: str, episodes: Sequence[Mapping[str, float]]) -> None:
-    """Log the mean of each component over the episodes in which it was called.
-
-    Args:
-        log_metric: TRL's logger of scalars.
-        folder: What the metrics' names begin with, such as ``episode``.
-        episodes: The sum of each component's scores in each episode, by name.
-    """
+    """Log the mean of each component over the episodes in which it was called, below a folder such as ``episode``."""
     for name, mean in component_means(episodes).items():
         log_metric(f"{folder}/reward_components/{name}", mean)
 

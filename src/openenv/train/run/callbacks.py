@@ -25,17 +25,7 @@ AVERAGED_STEPS = 10
 
 
 class TrainingProgress(TrainerCallback):
-    """Shows reward, episode length, environment steps per second and the time left.
-
-    Use it as a context manager around the training.
-
-    Args:
-        console: Shows it.
-        total_steps: Optimiser steps of the whole run.
-        rollouts: Episodes in each of them.
-        done_steps: Steps that were done before, when a run is resumed.
-        clock: Time in seconds.
-    """
+    """Shows reward, episode length, environment steps per second and the time left, as a context manager."""
 
     def __init__(
         self,
@@ -107,16 +97,14 @@ class TrainingProgress(TrainerCallback):
 
 
 class LiveWarnings(TrainerCallback):
-    """Prints what keeps a run from learning, each kind of it once.
-
-    The metrics are read after 10, 20, 40, 80 steps and so on, so that a long run does not read them again and again.
-    """
+    """Prints the causes that keep a run from learning, each kind of them once."""
 
     def __init__(self, console: Console, config: TrainConfig, folder: RunFolder) -> None:
         self._console = console
         self._config = config
         self._folder = folder
-        # The step at which the metrics are read next.
+        # The step at which the metrics are read next: after 10, 20, 40, 80 steps and so on, so that a long run does not
+        # read them again and again.
         self._next = LAST_STEPS
         # Environment and name of each warning so far.
         self._printed: set[tuple[str, str]] = set()

@@ -25,16 +25,9 @@ _FEW = 8
 
 
 def component_rewards(config: TrainConfig, episodes: Callable[..., Any]) -> tuple[list[Any], list[float]]:
-    """Return TRL's reward functions of a run with components, and their weights.
-
-    Args:
-        config: The run's settings.
-        episodes: Called once for each batch with all that reward functions are passed, to log how the episodes went.
-
-    Returns:
-        A function for each component, and one for illegal actions where these cost something.
-    """
+    """Return a run's reward functions and weights: of its components, and of illegal actions if there is a penalty."""
     names = list(config.reward_components)
+    # The first function calls `episodes` once for each batch, to log how the episodes went.
     functions: list[Any] = [
         ComponentReward(name, episodes=episodes if number == 0 else None) for number, name in enumerate(names)
     ]
@@ -48,13 +41,7 @@ def component_rewards(config: TrainConfig, episodes: Callable[..., Any]) -> tupl
 def illegal_actions(
     environment_reward: Sequence[float | None], illegal_actions: Sequence[int], **_: Any
 ) -> list[float | None]:
-    """TRL's reward function: how many illegal actions each episode has.
-
-    Args:
-        environment_reward: From the rollout function: ``None`` where the environment failed.
-        illegal_actions: From there: the numbers.
-        **_: What TRL passes to every reward function.
-    """
+    """TRL's reward function: the illegal actions of each episode, ``None`` where the environment failed."""
     return [
         None if reward is None else float(count)
         for reward, count in zip(environment_reward, illegal_actions, strict=True)
@@ -62,12 +49,7 @@ def illegal_actions(
 
 
 def weighted_rewards(config: TrainConfig, fields: Mapping[str, Sequence[Any]]) -> list[float | None]:
-    """Return the weighted sum of each episode's components, less the penalty for illegal actions.
-
-    Args:
-        config: The run's settings.
-        fields: What a `RolloutFunction` returned.
-    """
+    """Return the weighted sum of each episode's components, less the penalty for illegal actions."""
     weights = config.reward_components.items()
     episodes = zip(fields["environment_reward"], fields["reward_components"], fields["illegal_actions"], strict=True)
     return [
@@ -79,39 +61,21 @@ def weighted_rewards(config: TrainConfig, fields: Mapping[str, Sequence[Any]]) -
 
 
 def check_component_names(config: TrainConfig, sessions: Sessions, policy: Policy) -> None:
-    """Refuse misspelt components after a few episodes of the random and the scripted player, before anything is scored.
-
-    Only a name that is like a component's is refused: another one may be of a component that few episodes score, of
-    which `check_components` knows after the evaluations.
-
-    Args:
-        config: The run's settings.
-        sessions: The environment.
-        policy: The model's side of the environment.
-
-    Raises:
-        ConfigurationError: A component is misspelt.
-    """
+    """Refuse misspelt components after a few episodes of the players without a model, before anything is scored."""
     if not config.reward_components:
         return
     few = config.model_copy(update={"eval_episodes": min(_FEW, config.eval_episodes)})
     agents = (random_agent(policy, sessions, few), scripted_agent(sessions, few))
     known = _names_in(score(agent, sessions, few) for agent in agents if agent is not None)
+    # A name that is like none may be of a component that few episodes score: `check_components` knows of it after the
+    # evaluations.
     for name in config.reward_components:
         if name not in known and nearest_name(name, known):
             raise _not_scored(name, known)
 
 
 def check_components(config: TrainConfig, scores: Mapping[str, Score]) -> None:
-    """Check that the components to learn from were scored in the evaluations before the training.
-
-    Args:
-        config: The run's settings.
-        scores: The scores of the random and the scripted player and of the model.
-
-    Raises:
-        ConfigurationError: One was not, in any episode: it is misspelt, or there is nothing to learn from it.
-    """
+    """Refuse components that no episode before the training has: misspelt, or with nothing to learn from."""
     known = _names_in(scores.values())
     for name in config.reward_components:
         if name not in known:

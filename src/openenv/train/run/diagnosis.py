@@ -1,4 +1,4 @@
-"""Why is the reward flat, and is it a hack? What the metrics and scores of a run say, each in a sentence.
+"""Diagnosis of a run by its metrics and scores: reasons of a flat reward, and signs of a hack, each in a sentence.
 
 Every check is a pure function of the lines of ``metrics.jsonl`` and of the scores. Nothing is concluded from one step,
 and nothing is wrong with a policy that always acts alike once it gets the best reward that was ever seen.
@@ -27,7 +27,7 @@ ILLEGAL_ANSWERS = 0.9
 """With a legal answer in ten or fewer, the rewards are those of the fallback action, not of the policy."""
 
 CUT_EPISODES = 0.25
-"""Where a quarter of the episodes is cut off, rewards at their end are missing often enough to mislead."""
+"""Share of episodes cut off from which rewards at their end are missing often enough to mislead."""
 
 CUT_ANSWERS = 0.1
 """A cut answer is seldom a legal action, and one in ten is as many as a policy makes by mistake in good runs."""
@@ -50,9 +50,9 @@ class TrainingWarning:
     """Something that keeps a run from learning, or that makes its reward doubtful.
 
     Attributes:
-        name: Which check found it, such as ``flat_groups``.
+        name: Name of the check that found it, such as ``flat_groups``.
         text: What was measured and what to try, in one sentence.
-        environment: Where there are several, the one it is about; empty for the whole run.
+        environment: Name of one of several environments that it is about; empty for the whole run.
     """
 
     name: str
@@ -111,7 +111,7 @@ class _Steps:
         return texts
 
     def is_near_best(self) -> bool:
-        """Whether the last rewards are about the best that was ever seen, where rewards ever differed."""
+        """Return whether the last rewards are about the best that was ever seen, where rewards ever differed."""
         name = f"{self._prefix}reward"
         best: float = max(row.get(f"{self._prefix}best_reward", row[name]) for row in self.all)
         worst: float = min(row.get(f"{self._prefix}worst_reward", row[name]) for row in self.all)
@@ -214,7 +214,7 @@ def _of_scores(config: TrainConfig, scores: Mapping[str, Score]) -> Iterator[tup
 
 
 def _is_best(after: Score, scores: Mapping[str, Score]) -> bool:
-    """Whether a score is about the best reward that any player got in any episode."""
+    """Return whether a score is about the best reward of any player in any episode."""
     rewards = [reward for score in scores.values() for reward in (score.rewards or [score.mean_reward])]
     best, worst = max(rewards), min(rewards)
     return best > worst and after.mean_reward >= best - NEAR_BEST * (best - worst)
@@ -242,5 +242,5 @@ def _above_scripted(after: Score, scripted: Score) -> Iterator[tuple[str, str]]:
 
 
 def _chance(one: Score, other: Score) -> float:
-    """Return how far two means may be apart by chance, and by rounding."""
+    """Return the largest difference of two means that is chance, or rounding."""
     return max(STANDARD_ERRORS * hypot(one.standard_error, other.standard_error), ROUNDING)

@@ -66,24 +66,9 @@ def episode_reward(
     reward_components: Sequence[Mapping[str, float]] = (),
     **_: Any,
 ) -> list[float | None]:
-    """TRL's reward function: the reward of each episode, with the means of how episodes went logged.
-
-    Args:
-        training_reward: The reward to learn from, less the penalty; ``None`` where the environment failed.
-        episode_reward: The environment's reward alone.
-        episode_length: Actions in each episode.
-        illegal_actions: Illegal ones among them.
-        log_metric: TRL's logger of scalars.
-        environment_name: Each episode's environment, where there are several; each has its own means then.
-        prompts: The episodes' prompts; those of a group are the same, and stand together.
-        cut_by: The limit that cut each episode off; empty for none.
-        cut_answers: Answers in each episode that were cut off.
-        reward_components: The sums of each episode's components, by name.
-        **_: What TRL passes to every reward function.
-
-    Returns:
-        ``training_reward``.
-    """
+    """TRL's reward function: return ``training_reward``, and log the means of how the episodes went."""
+    # The arguments are fields of a `RolloutFunction`; equal prompts of a group stand together. Where there are several
+    # environments, each has its own means, too.
     failed = [reward is None for reward in training_reward]
     measured: dict[str, Sequence[float]] = {
         "reward": episode_reward,
@@ -141,20 +126,7 @@ class _MetricsFile(TrainerCallback):
 def make_trainer(
     run: OpenRun, policies: Mapping[str, Policy], callbacks: Sequence[TrainerCallback] = ()
 ) -> GRPOTrainer:
-    """Make TRL's trainer of a run.
-
-    Args:
-        run: The run.
-        policies: The policy to train, with its renderer for each environment, by the names of ``config.parts``.
-        callbacks: Called after each step, once its metrics were written.
-
-    Returns:
-        A trainer whose ``train`` runs the whole schedule.
-
-    Raises:
-        ConfigurationError: A tracker of ``report_to`` is not installed, or vLLM is not set up for the run.
-        ConnectionFailedError: There is no vLLM at its server's address.
-    """
+    """Make TRL's trainer of a run, whose ``train`` runs the whole schedule; policies share one model."""
     config, folder = run.config, run.folder
     policy = next(iter(policies.values()))
     illegal_texts = IllegalTexts()
@@ -203,10 +175,10 @@ def _refusal(error: Exception, config: TrainConfig) -> OpenEnvError | None:
 
 
 def _check_context(trainer: GRPOTrainer, config: TrainConfig) -> None:
-    room = max_context_of(trainer)
-    if config.vllm and room < config.max_context:
+    limit = max_context_of(trainer)
+    if config.vllm and limit < config.max_context:
         raise ConfigurationError(
-            f"max_context is {config.max_context}, and vLLM has room for {room} tokens. Set max_context to {room} at "
+            f"max_context is {config.max_context}, and vLLM has room for {limit} tokens. Set max_context to {limit} at "
             "most, or give vLLM more by its max_model_len."
         )
 

@@ -15,14 +15,7 @@ _STDERR = 2
 
 
 class TrainingInterruptedError(KeyboardInterrupt):
-    """A signal has ended a training.
-
-    Args:
-        number: The signal.
-
-    Attributes:
-        exit_status: What a process that ends by this signal returns to a shell.
-    """
+    """A signal has ended a training; ``exit_status`` is what a process that ends by it returns to a shell."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
@@ -31,15 +24,10 @@ class TrainingInterruptedError(KeyboardInterrupt):
 
 
 class Interruption:
-    """Ends a training by SIGINT and SIGTERM: within `steps` after the step that is going on, elsewhere at once.
-
-    A second signal ends it at once. Outside of the main thread, where Python has no signals, it does nothing.
-
-    Attributes:
-        received: The signal that came within `steps`; ``None`` as long as there was none.
-    """
+    """Ends a training by a signal: within `steps` after the step under way, elsewhere or a second time at once."""
 
     def __init__(self) -> None:
+        # The signal that came within `steps`; ``None`` as long as there was none.
         self.received: int | None = None
         # Within `steps`.
         self._in_steps = False
@@ -56,16 +44,13 @@ class Interruption:
             self._in_steps = False
 
     def raise_if_received(self) -> None:
-        """End the training if a signal came within `steps`.
-
-        Raises:
-            TrainingInterruptedError: There was one.
-        """
+        """Raise `TrainingInterruptedError` if a signal came within `steps`."""
         if self.received is not None:
             raise TrainingInterruptedError(self.received)
 
     def __enter__(self) -> Self:
         """Install the handlers."""
+        # Python has no signals in other threads, where this does nothing.
         if threading.current_thread() is threading.main_thread():
             self._before = {number: signal.signal(number, self._receive) for number in _SIGNALS}
         return self

@@ -15,12 +15,10 @@ __all__ = ["lora_config", "whole_model"]
 
 
 def lora_config(config: TrainConfig, purpose: str) -> LoraConfig | None:
-    """Return the ``peft_config`` of TRL's trainers, ``None`` for a run that learns all weights.
-
-    Torch is seeded for the first weights of the additions, for another purpose of the training with another seed.
-    """
+    """Return the ``peft_config`` of TRL's trainers, ``None`` for a run that learns all weights."""
     if config.lora is None:
         return None
+    # For the first weights of the additions: another seed for another purpose of the training.
     torch.manual_seed(derived_seed(config.seed, "lora", purpose))
     return LoraConfig(
         r=config.lora.rank,

@@ -49,11 +49,7 @@ _COMPONENT = "episode/reward_components/"
 
 
 def draw_curve(metrics: Sequence[Mapping[str, Any]], scores: Mapping[str, Score], title: str, path: Path) -> None:
-    """Draw the learning curve of one environment as a PNG.
-
-    The random and the scripted player are lines, the model's scores dots at the step at which they were measured: empty
-    ones for the greedy figures.
-    """
+    """Draw the learning curve of one environment as a PNG: players as lines, the scores of the model as dots."""
     components = _components(metrics)
     heights = (3.4, 2.0, 1) if components else (3.4, 1)
     figure = Figure(figsize=(9, 7.4 if components else 5.4), dpi=150, layout="constrained")
@@ -131,6 +127,7 @@ def _draw_rewards(
     for player, step in ((BEFORE, 0), (WARMED_UP, 0), (AFTER, last)):
         for name in (player, sampled(player)):
             if name in scores:
+                # The dots of greedy figures are empty.
                 inside = "none" if name == player else _MODEL_COLOURS[player]
                 _draw_dot(axes, step, scores[name].mean_reward, figure_name(name), _MODEL_COLOURS[player], inside)
     # Beside the picture, where no label hides a curve or another label.

@@ -21,7 +21,7 @@ __all__ = [
     "warning_section",
 ]
 
-MOST_BARS = 12
+MAX_BARS = 12
 """Of each player; more of them are too thin on a telephone."""
 
 
@@ -81,10 +81,10 @@ def reward_histogram(rewards: Mapping[str, Sequence[float]]) -> str:
 def _ranges(values: Sequence[float]) -> list[tuple[float, float]]:
     """Return the ranges of the bars, with their upper ends: single values where there are few of them."""
     distinct = sorted(set(values))
-    if len(distinct) <= MOST_BARS:
+    if len(distinct) <= MAX_BARS:
         return [(value, value) for value in distinct]
-    low, width = distinct[0], (distinct[-1] - distinct[0]) / MOST_BARS
-    return [(low + width * number, low + width * (number + 1)) for number in range(MOST_BARS)]
+    low, width = distinct[0], (distinct[-1] - distinct[0]) / MAX_BARS
+    return [(low + width * number, low + width * (number + 1)) for number in range(MAX_BARS)]
 
 
 def _counts(values: Sequence[float], ranges: Sequence[tuple[float, float]]) -> list[float]:

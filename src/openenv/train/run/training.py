@@ -78,7 +78,7 @@ def train(
         The scores and the run's folder.
 
     Raises:
-        OpenEnvError: The settings, the model or the environment are not as they must be; the subclass says how.
+        OpenEnvError: The settings, the model or the environment are refused; the subclass names the reason.
 
     Example::
 
@@ -109,7 +109,7 @@ def resume(
         callbacks: Called after each optimiser step, once its metrics were written.
         steps: Optimiser steps of the whole run, those that are done among them. The learning rate continues as that of
             a run with so many steps: after 300 of 600 steps a linear one is at half of where it began.
-        page: As for ``train``.
+        page: Where the page of the run is served until the training ends; ``None`` for no page.
 
     Returns:
         The scores and the run's folder.
@@ -167,10 +167,7 @@ def _run(
 
 
 def _load(run: OpenRun) -> dict[str, Policy]:
-    """Load the model as the run has left it, with a renderer for each environment; at the beginning, make it.
-
-    What the warm-up or the evaluations would refuse is refused here, before they take their time.
-    """
+    """Load the model as the run has left it, with a renderer for each environment; at the beginning, make it."""
     config, sessions = run.config, run.sessions
     # A checkpoint with additions holds nothing else; the trainer puts them on the model that it began with.
     checkpoint = None if config.lora else run.checkpoint
@@ -179,6 +176,7 @@ def _load(run: OpenRun) -> dict[str, Policy]:
         return load_policies(config, sessions, source)
     policies = make_policies(config, sessions, call_examples(config, sessions))
     if run.checkpoint is None:
+        # What the warm-up or the evaluations would refuse is refused here, before they use their time.
         for name, part in config.parts.items():
             check_examples(part, sessions[name], policies[name])
             check_component_names(part, sessions[name], policies[name])

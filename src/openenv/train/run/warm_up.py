@@ -45,14 +45,11 @@ if TYPE_CHECKING:
 __all__ = ["call_examples", "check_examples", "example_tokens", "find_examples", "learn_examples", "warm_up"]
 
 NOT_LEARNED = -100
-MOST_LINES = 10
+MAX_LINES = 10
 
 
 def warm_up(run: OpenRun, policies: Mapping[str, Policy]) -> float:
-    """Let the model learn from the run's examples, and save it in the run's folder; return the seconds that it took.
-
-    The model that is saved is the one to load afterwards: the trainer leaves wrappers around this one.
-    """
+    """Let the model learn from the run's examples, and save it in the run's folder; return the seconds that it took."""
     start = time.monotonic()
     examples = [
         example_tokens(episode, policies[name].renderer)
@@ -84,22 +81,9 @@ def call_examples(config: TrainConfig, sessions: Mapping[str, Sessions]) -> list
 
 
 def find_examples(config: TrainConfig, sessions: Sessions, policy: Policy | None = None) -> list[Episode]:
-    """Find the episodes to learn from.
-
-    Args:
-        config: Its ``sft`` says how many of the scripted player, or where collected or recorded ones are, and
-            ``sft_min_reward`` which of them.
-        sessions: The environment.
-        policy: The model's side of the environment; not needed where that has only tools.
-
-    Returns:
-        The episodes, without those in which something illegal was done or the environment failed.
-
-    Raises:
-        ConfigurationError: There is no scripted player, the folder holds no episodes of this environment as texts, the
-            file or database has no traces, or no episode is left.
-    """
+    """Return the episodes of ``sft`` to learn from, without illegal actions, failures and too small rewards."""
     assert config.sft is not None
+    # Only where actions are texts is the policy needed.
     if isinstance(config.sft, int):
         found = _played(config, sessions, config.sft)
     elif "://" in config.sft or Path(config.sft).is_file():
@@ -117,15 +101,7 @@ def find_examples(config: TrainConfig, sessions: Sessions, policy: Policy | None
 
 
 def example_tokens(episode: Episode, renderer: Renderer) -> tuple[list[int], list[int]]:
-    """Write an episode as a model would have played it.
-
-    Args:
-        episode: Its turns.
-        renderer: The model's.
-
-    Returns:
-        The tokens, and for each of them itself if it is of an action, else -100, which no loss counts.
-    """
+    """Return an episode's tokens as if the model had played it, and labels: -100 (not learned) outside of actions."""
     ids = renderer.opening(None, episode.turns[0].observation)
     labels = [NOT_LEARNED] * len(ids)
     for turn, next_turn in zip(episode.turns, [*episode.turns[1:], None], strict=True):
@@ -147,18 +123,7 @@ def learn_examples(
     folder: Path,
     console: Console,
 ) -> None:
-    """Let a model learn from examples, and save it.
-
-    Args:
-        policy: The model; do not use it afterwards, but load the one that was saved.
-        examples: The tokens and labels of `example_tokens`.
-        config: The run's settings.
-        folder: Takes the model, its tokenizer and ``metrics.jsonl``, all at once when it is done.
-        console: Where progress is shown.
-
-    Raises:
-        ConfigurationError: No episode fits into ``max_context``.
-    """
+    """Let a model learn from examples, and save model, tokenizer and ``metrics.jsonl``, all at once when it is done."""
     fitting = [{"input_ids": ids, "labels": labels} for ids, labels in examples if len(ids) <= config.max_context]
     if not fitting:
         raise ConfigurationError(
@@ -167,6 +132,7 @@ def learn_examples(
         )
     draft = folder.with_name(f"{folder.name}.draft")
     shutil.rmtree(draft, ignore_errors=True)
+    # It leaves wrappers around the policy's model: the one to use afterwards is the saved one.
     trainer = SFTTrainer(
         model=policy.model,
         args=_arguments(config, draft),
@@ -198,7 +164,7 @@ class _Lines(TrainerCallback):
         logs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        every = -(-state.max_steps // MOST_LINES)
+        every = -(-state.max_steps // MAX_LINES)
         if logs and "loss" in logs and (state.global_step % every == 0 or state.global_step == state.max_steps):
             line = f"warm-up {state.global_step}/{state.max_steps}  loss {float(logs['loss']):.3f}"
             self._console.print(line, highlight=False, soft_wrap=True)

@@ -135,7 +135,7 @@ class TrainConfig(BaseModel):
 
     environment: str = Field(description="name of an environment, its folder, or a server's URL")
     environments: dict[str, EnvironmentSettings] = Field(
-        default_factory=dict, description="several environments, by names of your own, in place of one"
+        default_factory=dict, description="several environments, by names of your own, instead of one"
     )
     model: Annotated[str, Option()] = Field(
         default=TINY, description="'tiny', 'smollm2', a model's id on the Hub, its folder, or a GGUF file"
@@ -235,7 +235,7 @@ class TrainConfig(BaseModel):
         default=STEP_TIMEOUT_S, gt=0, description="seconds for a reset or a step, after which its episode is given up"
     )
     thinking: Annotated[bool, _EPISODES] = Field(
-        default=False, description="let the chat template ask for reasoning before an action"
+        default=False, description="let the chat template request reasoning before an action"
     )
 
     tiny_hidden: int = Field(default=32, ge=16, multiple_of=16, description="width of the tiny policy")
@@ -284,7 +284,7 @@ class TrainConfig(BaseModel):
 
     @property
     def is_tiny(self) -> bool:
-        """Whether the built-in tiny policy is trained."""
+        """True if the built-in tiny policy is trained."""
         return self.model == TINY
 
     @property
@@ -433,7 +433,7 @@ class TrainConfig(BaseModel):
 
     def save(self, path: Path) -> None:
         """Write the settings as YAML, in the form that `load_config` reads."""
-        # In ASCII, with the rest escaped: Unicode has line breaks that YAML would not give back.
+        # In ASCII, with the rest escaped: Unicode has line breaks that YAML would not preserve.
         path.write_text(yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False), encoding="ascii")
 
 

@@ -17,17 +17,7 @@ __all__ = ["check_environment", "check_model", "check_names", "check_run"]
 
 
 def check_names(config: TrainConfig) -> None:
-    """Refuse a run of an unknown environment, unknown tasks or an unknown model.
-
-    A server is started for a moment only where its tasks have to be listed.
-
-    Args:
-        config: The run's settings.
-
-    Raises:
-        ConfigurationError: There is no such model, no such file of tasks, or the environment lists no tasks.
-        OpenEnvError: There is no such environment, or it has no such split; the subclass says which.
-    """
+    """Refuse a run of an unknown environment, unknown tasks or an unknown model."""
     check_model(config.model)
     for part in config.parts.values():
         names = (part.tasks, part.eval_tasks)
@@ -35,17 +25,9 @@ def check_names(config: TrainConfig) -> None:
 
 
 def check_environment(environment: str, *tasks: str) -> None:
-    """Refuse an unknown environment, or unknown tasks of it.
-
-    Args:
-        environment: Its name, folder, ``PREFIX:ID`` or address.
-        *tasks: Splits, or files of tasks.
-
-    Raises:
-        ConfigurationError: There is no such file of tasks, or the environment lists no tasks.
-        OpenEnvError: There is no such environment or server, or the environment has no such split.
-    """
+    """Refuse an unknown environment or server, or splits and files of tasks that it does not have."""
     client = make(environment, max_sessions=1)
+    # A server is started for a moment only where its tasks have to be listed.
     if not tasks and Target.of(environment).kind not in (TargetKind.ADDRESS, TargetKind.ADAPTED):
         return
     blocking = client.sync()
@@ -59,14 +41,7 @@ def check_environment(environment: str, *tasks: str) -> None:
 
 
 def check_model(model: str) -> None:
-    """Refuse what can be no language model. A Hub that can't be reached is left for the loading to complain of.
-
-    Args:
-        model: ``tiny``, the name of a packaged model, the id of a model on the Hub, a folder, or a GGUF file.
-
-    Raises:
-        ConfigurationError: There is no such folder, it holds no model, or the name is no id of the Hub's.
-    """
+    """Refuse a name that no language model has; a Hub that can't be reached is left for the loading to complain of."""
     folder = Path(model).expanduser()
     if model in (TINY, *PACKAGED) or (folder / "config.json").is_file() or is_gguf(folder):
         return
@@ -98,12 +73,5 @@ def _is_on_the_hub(model: str) -> bool:
 
 
 def check_run(path: Path) -> None:
-    """Refuse to resume what is no run, or a run whose environment is gone.
-
-    Args:
-        path: The run's folder.
-
-    Raises:
-        OpenEnvError: It is no run's folder, or a name in its settings is unknown.
-    """
+    """Refuse to resume what is no run, or a run whose environment is gone."""
     check_names(load_config(RunFolder.reopen(path).config))

@@ -99,7 +99,7 @@ class PlaySettings(BaseModel):
 
     @property
     def starts_server(self) -> bool:
-        """Whether a server of the environment is started for the episodes."""
+        """True if a server of the environment is started for the episodes."""
         return self.base_url is None and not is_address(self.environment)
 
     @property
@@ -132,7 +132,7 @@ class PlaySettings(BaseModel):
         return {**settings, "environment": self.name, "max_turns": self.turn_limit, "reset": settings["reset"] or None}
 
     def has_greedy_figure(self) -> bool:
-        """Whether an evaluation has the greedy figure beside the sampled one, as the run of the model has."""
+        """Return whether an evaluation has the greedy figure beside the sampled one, as the run of the model has."""
         own = self.own_config()
         return own is not None and not self._is_set("temperature") and own.sampled_temperature > 0
 

@@ -1,4 +1,4 @@
-"""The section ``vllm`` of a run's settings: what generates the rollouts in place of the trained model itself."""
+"""Section ``vllm`` of a run's settings: vLLM generates the rollouts instead of the trained model itself."""
 
 from importlib.util import find_spec
 from typing import Any, Literal
@@ -45,7 +45,7 @@ class VllmSettings(BaseModel):
         default=None, gt=0, le=1, description="colocate: share of the GPU's memory that vLLM takes"
     )
     max_model_length: int | None = Field(
-        default=None, ge=16, description="colocate: tokens that vLLM makes room for; default: the model's context"
+        default=None, ge=16, description="colocate: longest context of vLLM, in tokens; default: the model's context"
     )
     tensor_parallel_size: int | None = Field(
         default=None, ge=1, description="colocate: GPUs that vLLM splits the model between; a run has one"
@@ -101,11 +101,7 @@ class VllmSettings(BaseModel):
 
 
 def check_vllm_is_installed() -> None:
-    """Check that vLLM can be imported, without doing so.
-
-    Raises:
-        ConfigurationError: It is not installed.
-    """
+    """Refuse a run with vLLM where that is not installed, without importing it."""
     if find_spec("vllm") is None:
         raise ConfigurationError(
             'The settings have a section vllm, and vLLM is not installed. Install it with pip install "trl[vllm]", or '

@@ -8,7 +8,7 @@ __all__ = ["interleaved", "prompt_groups"]
 
 
 def interleaved(shares: Mapping[str, int]) -> Iterator[str]:
-    """Yield names without end, each as often as its share says, and as evenly spread as can be.
+    """Yield names without end, each in proportion to its share, and as evenly spread as can be.
 
     Example:
         >>> from itertools import islice

@@ -1,4 +1,4 @@
-"""Where every random choice of a run comes from: one number, the run's seed."""
+"""Seeds of every random choice of a run, derived from one number: the run's seed."""
 
 import random
 from collections.abc import Iterable
@@ -10,14 +10,7 @@ _HALF = 2**30
 
 
 def derived_seed(seed: int, *purpose: str | int) -> int:
-    """Make a seed for one purpose.
-
-    Args:
-        seed: The run's seed.
-        *purpose: What it is for; other words, other seeds.
-
-    Returns:
-        A number below 2**30.
+    """Make a seed below 2**30 for one purpose, from the run's seed; other words, other seeds.
 
     Example:
         >>> derived_seed(1, "sampling", 7) == derived_seed(1, "sampling", 7)
@@ -39,12 +32,7 @@ def evaluation_seeds(seed: int, count: int) -> list[int]:
 
 
 def evaluation_draws(seed: int, numbers: Iterable[int]) -> list[random.Random]:
-    """Make what a model's tokens are drawn with in evaluation episodes, a source for each episode.
-
-    Args:
-        seed: The run's seed.
-        numbers: The episodes' numbers, from 0.
-    """
+    """Make sources of random numbers for a model's tokens in evaluation episodes, one for each episode's number."""
     return [_source(seed, "evaluation", number) for number in numbers]
 
 

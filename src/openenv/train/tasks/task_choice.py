@@ -32,31 +32,13 @@ class _TaskLists(Protocol):
 
 
 def check_number(name: str, value: int | None) -> None:
-    """Refuse a number below 1.
-
-    Raises:
-        ConfigurationError: It is one.
-    """
+    """Refuse a number below 1."""
     if value is not None and value < 1:
         raise ConfigurationError(f"Expected {name} to be 1 or more, got {value}.")
 
 
 def named_tasks(name: str, client: Client, num_tasks: int | None = None) -> list[Task]:
-    """Return the tasks of a split, or those in a file.
-
-    Args:
-        name: A split of the environment's tasks, or a ``.json``, ``.jsonl`` or ``.parquet`` file in which each task is
-            an object with what ``reset`` takes.
-        client: A client of the environment, connected.
-        num_tasks: How many of the first of them; by default all.
-
-    Returns:
-        What ``reset`` is passed for each task.
-
-    Raises:
-        ConfigurationError: The file can't be read, there are no tasks, or fewer than are wanted.
-        OpenEnvError: The environment has no such split, or no tasks.
-    """
+    """Return what ``reset`` is passed for the tasks of a split or a file: all, or the first; refuse a list of fewer."""
     path = Path(name)
     tasks = read_resets(path.resolve()) if path.suffix in TASK_FILES else task_rows(client, name)
     if not tasks:
@@ -73,25 +55,8 @@ def training_tasks(
     reset: Mapping[str, Any] | None = None,
     shuffled: bool = True,
 ) -> list[Task]:
-    """Return the tasks to learn from, in order.
-
-    Those of a list are played over and over; more of them begin with the same tasks.
-
-    Args:
-        tasks: A number of seeds to repeat, a split or a file; ``None`` for seeds that are not repeated. No evaluation
-            has any of these seeds.
-        lists: The environment.
-        count: How many.
-        seed: The run's seed.
-        reset: Parameters of every reset beside its task, whose own win.
-        shuffled: Whether each pass over a list has another order.
-
-    Returns:
-        What their resets are passed.
-
-    Raises:
-        ConfigurationError: ``tasks`` names no tasks.
-    """
+    """Return the tasks to learn from, in order: of seeds that no evaluation has, or of a list, over and over."""
+    # A number is of seeds that are repeated, a text is a split or a file. More tasks begin with the same tasks.
     if tasks is None:
         return _with_reset(reset, _seeds(training_seeds(seed, count)))
     listed = _seeds(training_seeds(seed, tasks)) if isinstance(tasks, int) else lists.named_tasks(tasks)
@@ -109,22 +74,7 @@ def evaluation_tasks(
     reset: Mapping[str, Any] | None = None,
     may_be_fewer: bool = True,
 ) -> list[Task]:
-    """Return the tasks on which players are compared.
-
-    Args:
-        tasks: A split or a file; ``None`` for seeds, which no training has.
-        lists: The environment.
-        count: How many; ``None`` for a whole list, or 100 seeds.
-        seed: The run's seed.
-        reset: Parameters of every reset beside its task, whose own win.
-        may_be_fewer: Whether a list may have fewer tasks.
-
-    Returns:
-        What their resets are passed.
-
-    Raises:
-        ConfigurationError: ``tasks`` names no tasks, or fewer than there have to be.
-    """
+    """Return the tasks on which players are compared: of a split or a file, or of seeds, which no training has."""
     if tasks is None:
         seeds = evaluation_seeds(seed, DEFAULT_EVALUATION_SEEDS if count is None else count)
         return _with_reset(reset, _seeds(seeds))

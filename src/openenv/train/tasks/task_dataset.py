@@ -1,4 +1,4 @@
-"""The dataset of an EnvSpec: prompts, whose last message says which task they are of, and the columns of tasks."""
+"""Dataset of an EnvSpec: prompts, whose last message has the number of their task, and the columns of tasks."""
 
 import sys
 from collections.abc import Collection, Mapping, Sequence
@@ -37,7 +37,7 @@ _ENVIRONMENT = "environment"
 
 
 def numbered(prompt: Prompt, task: int, environment: str | None = None) -> Prompt:
-    """Return a prompt that says which task it is of, and among several environments in which."""
+    """Return a prompt with the number of its task, and among several environments with the name of its own."""
     *before, last = prompt
     named = {} if environment is None else {_ENVIRONMENT: environment}
     return [*before, {**last, _TASK: task, **named}]
@@ -50,11 +50,7 @@ def task_number(prompt: GivenPrompt) -> int | None:
 
 
 def environment_of(prompt: GivenPrompt, names: Collection[str]) -> str:
-    """Return the name of a prompt's environment among several.
-
-    Raises:
-        ConfigurationError: It has none of these names.
-    """
+    """Return the name of a prompt's environment among several; refuse a prompt that has none of these names."""
     name = _last(prompt).get(_ENVIRONMENT)
     if not isinstance(name, str) or name not in names:
         owner = f"these EnvSpecs ({', '.join(names)})"
@@ -90,11 +86,7 @@ def is_dataset(tasks: Any) -> bool:
 
 
 def messages_of_row(prompt: Any) -> Prompt:
-    """Return the prompt of a dataset's row as a conversation, to whose last message the first observation is added.
-
-    Raises:
-        ConfigurationError: It is neither a text nor a conversation.
-    """
+    """Return the prompt of a dataset's row as a conversation, to whose last message the first observation is added."""
     if isinstance(prompt, str):
         return [{"role": "user", "content": f"{prompt}\n\n" if prompt else ""}]
     if not isinstance(prompt, list) or not prompt or not all(isinstance(each, Mapping) for each in prompt):
@@ -115,7 +107,7 @@ def dataset_of(prompts: list[Prompt], rows: list[dict[str, Any]], **columns: lis
 
 
 def _is_column(values: list[Any]) -> bool:
-    """Whether values can stand in one column: of one type. Others are left to the task itself."""
+    """Return whether values can stand in one column, being of one type; others are left to the task itself."""
     import pyarrow as pa  # datasets brings it
 
     try:

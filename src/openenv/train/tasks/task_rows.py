@@ -25,20 +25,7 @@ def task_rows(
     num_tasks: int | None = None,
     seed: int = 0,
 ) -> list[dict[str, Any]]:
-    """List what ``reset`` is passed for each task.
-
-    Args:
-        client: A client of the server, from which a split's tasks are requested; nothing else needs it.
-        tasks: A number of seeds; the name of a split that the environment lists; a list of tasks, each a mapping; or a
-            ``datasets.Dataset`` with a row for each. ``None`` is for seeds.
-        num_tasks: How many tasks at most; of seeds, how many.
-        seed: Chooses the seeds: the same, the same tasks.
-
-    Returns:
-        The tasks, in order.
-
-    Raises:
-        ConfigurationError: There is none, a task is no mapping, or the environment lists no such split.
+    """List what ``reset`` is passed for each task: of seeds, a split that the server lists, a list or a dataset.
 
     Example:
         >>> task_rows(None, [{"difficulty": "hard"}, {"difficulty": "easy"}], num_tasks=1)

@@ -44,7 +44,7 @@ class EnvSpec(TaskSets):
         num_tasks: How many tasks at most. By default all that are listed, and of seeds 1000.
         seed: Chooses the seeds.
         system_prompt: The first message of every prompt.
-        instructions: What the user's message says before the first observation.
+        instructions: Text of the user's message before the first observation.
         max_turns: Tool calls after which an episode takes no more; by default only the environment ends it.
         sessions: Sessions that a server which is started here may hold at once: one for each rollout at a time. By
             default 1024 where the environment allows many.
@@ -60,7 +60,7 @@ class EnvSpec(TaskSets):
 
     Attributes:
         name: Short name of the environment.
-        max_turns: As above.
+        max_turns: Tool calls after which an episode takes no more; ``None`` for no limit.
 
     Raises:
         ConfigurationError: ``max_turns`` or ``sessions`` is below 1, ``reward_components`` has a weight that is no
@@ -171,7 +171,7 @@ class EnvSpec(TaskSets):
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """What ``reset`` is passed for each task, in the dataset's order."""
+        """Parameters of ``reset`` for each task, in the dataset's order."""
         return self._task_set.rows
 
     def task_of(self, prompt: Sequence[Mapping[str, Any]] | str) -> dict[str, Any]:
@@ -218,7 +218,7 @@ class EnvSpecs(TaskSets):
         order: The name of each row's environment, in the dataset's order; by default they are interleaved evenly.
 
     Attributes:
-        specs: As above.
+        specs: The environments by these names.
 
     Raises:
         ConfigurationError: There are none, or ``order`` names more or other rows than there are.

@@ -50,14 +50,14 @@ class RolloutFunction:
             action. ``token``: an answer is one token, where each of the environment's actions is one. ``auto`` takes
             tools if the model's chat template knows them, else text; a tokenizer without a chat template gets the plain
             renderer of the tiny policy, in which an action is one token where that is possible.
-        max_action_tokens: Tokens that an answer may have; ``None`` for as many as the completion has room for.
+        max_action_tokens: Tokens that an answer may have; ``None`` for as many as fit into the completion.
         fallback: The text that an illegal text counts as; ``None`` for the rule of `ActionText`.
-        unreadable: What comes of a tool call that cannot be read. ``end``: the episode ends, as it does in TRL's own
+        unreadable: Result of a tool call that cannot be read. ``end``: the episode ends, as it does in TRL's own
             loop. ``tell``: the model reads the error, and may try again.
         max_context: Tokens after which an episode is cut off; ``None`` for as many as the model takes.
-        illegal_penalty: Taken from an episode's reward for each illegal action.
-        renderers: What turns episodes into tokens in place of what ``actions`` says, by the environment's name in the
-            specs, which is empty for a single one.
+        illegal_penalty: Subtracted from an episode's reward for each illegal action.
+        renderers: Renderers instead of those that ``actions`` chooses, by the environment's name in the specs, which is
+            empty for a single one.
         recorder: Records the episodes; ``None`` for none.
 
     Example::
@@ -104,7 +104,7 @@ class RolloutFunction:
             trainer: Generates, as it is set up.
 
         Returns:
-            What TRL asks of a ``rollout_func``: ``prompt_ids``, ``completion_ids``, ``logprobs`` (0 where the model was
+            The fields of any ``rollout_func``: ``prompt_ids``, ``completion_ids``, ``logprobs`` (0 where the model was
             fed) and ``env_mask`` (1 where it wrote). And for reward functions, one for each episode:
 
             - ``environment_reward``: the sum of the environment's rewards, ``None`` where the environment failed;

@@ -44,11 +44,9 @@ DEFAULT_SESSIONS = 1024
 
 @dataclass(eq=False, kw_only=True, repr=False)
 class TaskSet:
-    """Tasks of one environment, and what they are played with; the fields are the options of `EnvSpec`.
+    """Tasks of one environment, and what they are played with; the fields are the options of `EnvSpec`."""
 
-    Nothing is started before it is needed, and everything may be requested from several threads.
-    """
-
+    # Nothing is started before it is needed, and everything may be requested from several threads.
     target: Target | Sessions
     tasks: "int | str | Iterable[Mapping[str, Any]] | Dataset | None" = None
     num_tasks: int | None = None
@@ -74,17 +72,12 @@ class TaskSet:
 
     @property
     def label(self) -> str:
-        """What messages call the environment's `EnvSpec`."""
+        """Name of the environment's `EnvSpec` in messages."""
         return f"EnvSpec({self.name if isinstance(self.target, Sessions) else str(self.target)!r})"
 
     @property
     def sessions(self) -> Sessions:
-        """The sessions with the server.
-
-        Raises:
-            ConfigurationError: The tasks were closed.
-            EnvironmentNotFoundError: There is no such environment.
-        """
+        """The sessions with the server, which are opened on the first use."""
         with self._lock:
             if self._is_closed:
                 raise ConfigurationError(f"The EnvSpec of {self.name} was closed; make a new one.")
@@ -103,7 +96,7 @@ class TaskSet:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """What ``reset`` is passed for each task, in the dataset's order, without what it is passed for all of them."""
+        """Parameters of ``reset`` for each task, in the dataset's order, without those of all tasks."""
         with self._lock:
             if self._rows is None:
                 client = self.sessions.client if isinstance(self.tasks, str) else None
@@ -121,14 +114,10 @@ class TaskSet:
         return [*system, *before, {**last, "content": content}]
 
     def task_of(self, prompt: Sequence[Mapping[str, Any]] | str) -> dict[str, Any]:
-        """Return what ``reset`` is passed for a prompt of the dataset.
-
-        Raises:
-            ConfigurationError: It is no prompt of this dataset.
-        """
+        """Return what ``reset`` is passed for a prompt of the dataset; refuse any other prompt."""
         index = task_number(prompt)
         if index is None or not 0 <= index < len(self.rows):
-            raise foreign_prompt(prompt, f"this EnvSpec ({self.name})", "says which task it is, under the key 'task'")
+            raise foreign_prompt(prompt, f"this EnvSpec ({self.name})", "names the task, under the key 'task'")
         return self._task(index)
 
     def task_of_row(self, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -139,19 +128,12 @@ class TaskSet:
         return {**self.reset, **task_columns(row)}
 
     def parameters_of(self, task: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what of a task ``reset`` takes: a row may have further columns, for reward functions.
-
-        Raises:
-            ConfigurationError: ``reset`` does not take a parameter of these options, or of their list of tasks.
-        """
+        """Return what of a task ``reset`` takes: a row may have further columns, for reward functions."""
         with self._lock:
             return without_unknown(self._reset_schema, task)
 
     def messages_of(self, prompt: Sequence[Mapping[str, Any]], observation: Content | StepResult[Any]) -> Prompt:
-        """Return the conversation that a model sees first: the prompt with the first observation, or with a result's.
-
-        It is the one that TRL makes of a row and of what an environment's ``reset`` returns.
-        """
+        """Return a model's first conversation, as TRL makes it: the prompt with an observation, or with a result's."""
         if isinstance(observation, StepResult):
             observation = call_content(observation, self.sessions.pixels)
         return opened(prompt, observation)
@@ -186,7 +168,7 @@ class TaskSet:
 
     @cached_property
     def _reset_schema(self) -> Mapping[str, Any] | None:
-        """What ``reset`` takes, against which the own parameters have been checked."""
+        """Schema of what ``reset`` takes, against which the options' own parameters have been checked."""
         schema = self.sessions.reset_schema
         check_reset_parameters(schema, self.reset, self.label)
         if isinstance(self.tasks, Sequence) and not isinstance(self.tasks, str):

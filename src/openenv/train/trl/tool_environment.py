@@ -36,8 +36,8 @@ logger = logging.getLogger(__name__)
 class ToolEnvironment(ToolEpisode):
     """An environment for one rollout at a time. ``EnvSpec.environment_factory`` makes them.
 
-    A session is opened at the first reset and kept for all later ones. Once the episode is over, tools say so and send
-    nothing.
+    A session is opened at the first reset and kept for all later ones. Once the episode is over, tools return a
+    message of that and send nothing.
 
     Args:
         task_set: The environment and its tasks.
