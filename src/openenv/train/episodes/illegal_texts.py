@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 __all__ = ["IllegalTexts", "commonest_texts"]
 
-MOST_TEXTS = 5
+MAX_TEXTS = 5
 LONGEST_TEXT = 80
 
 
@@ -16,7 +16,7 @@ def commonest_texts(texts: Iterable[str]) -> dict[str, int]:
         >>> commonest_texts(["jump", "fly", "jump"])
         {'jump': 2, 'fly': 1}
     """
-    return dict(Counter(_shortened(text) for text in texts).most_common(MOST_TEXTS))
+    return dict(Counter(_shortened(text) for text in texts).most_common(MAX_TEXTS))
 
 
 class IllegalTexts:

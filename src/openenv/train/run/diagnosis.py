@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import Any
 
 from openenv.records.scores import AFTER, BEFORE, RANDOM, SCRIPTED, WARMED_UP, Score, score_name
-from openenv.train.episodes.illegal_texts import MOST_TEXTS
+from openenv.train.episodes.illegal_texts import MAX_TEXTS
 from openenv.train.settings.config import TrainConfig
 
 __all__ = ["LAST_STEPS", "TrainingWarning", "diagnose"]
@@ -136,7 +136,7 @@ def _illegal_answers(steps: _Steps) -> Iterator[tuple[str, str]]:
 
 
 def _illegal_text(share: float, where: str, texts: Mapping[str, int]) -> str:
-    commonest = Counter(texts).most_common(MOST_TEXTS)
+    commonest = Counter(texts).most_common(MAX_TEXTS)
     listed = ", ".join(f"{text!r} ({count} times)" for text, count in commonest)
     most = f", most often {listed}" if listed else ""
     return (
