@@ -43,6 +43,7 @@ def listed() -> set[tuple[str, str]]:
     return {(package.name, package.module) for package in list_environments()}
 
 
+@pytest.mark.level("files")
 def test_the_reference_environments_are_found_by_every_form_of_their_names() -> None:
     folders = {find_environment(name).folder for name in ("wordle", "wordle-env", "wordle_env", "Wordle")}
     assert [folder.name for folder in folders] == ["wordle_env"]

@@ -27,11 +27,20 @@ async () => {
   const main = document.querySelector("main");
   const isDone = () => document.querySelector("[data-testid=done]").innerText === "done";
   const frame = () => new Promise(requestAnimationFrame);
+  const answered = () => new Promise((resolve) => {
+    const observer = new MutationObserver(() => {
+      if (main.dataset.busy !== "no") return;
+      observer.disconnect();
+      resolve();
+    });
+    observer.observe(main, { attributeFilter: ["data-busy"] });
+  });
   for (let rounds = 0; !isDone() && rounds < 2000; rounds += 1) {
     await frame();
     for (const button of document.querySelectorAll("[data-testid=action] button.choice")) {
+      const answer = answered();
       button.click();
-      do await frame(); while (main.dataset.busy !== "no");
+      await answer;
     }
   }
 }

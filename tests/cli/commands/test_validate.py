@@ -144,13 +144,23 @@ class TestRunning:
         found = self.checks(openenv, self.broken(tmp_path, RESET, RESET[:-1] + 'str(uuid4()) + "'))
         assert found["seed"]["status"] == "warn"
 
-    @pytest.mark.parametrize("root", ["list[int]", "str", "dict[str, int]"])
-    def test_an_action_that_is_no_object_with_fields(self, openenv: Any, tmp_path: Path, root: str) -> None:
+    @pytest.mark.parametrize(
+        ("root", "check", "evidence"),
+        [
+            ("list[int]", "start", "Error: Expected actions that are objects in JSON, got Move."),
+            ("str", "start", "Error: Expected actions that are objects in JSON, got Move."),
+            ("dict[str, int]", "tools", "the action Move is no object with fields, so agents get"),
+        ],
+    )
+    def test_an_action_that_is_no_object_with_fields(
+        self, openenv: Any, tmp_path: Path, root: str, check: str, evidence: str
+    ) -> None:
         file = tmp_path / "mine.py"
         move = f"from pydantic import RootModel\nclass Move(RootModel[{root}]): pass\n"
         file.write_text(move + FILE.replace("Environment[Action", "Environment[Move"))
         found = self.checks(openenv, f"{file}:MyEnvironment")
-        assert found["tools"]["evidence"][0].startswith("the action Move is no object with fields, so agents get")
+        assert found[check]["status"] == "fail"
+        assert evidence in found[check]["evidence"][0]
 
     def test_a_file(self, openenv: Any, tmp_path: Path) -> None:
         file = tmp_path / "mine.py"

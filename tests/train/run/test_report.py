@@ -148,6 +148,7 @@ def test_the_curve_is_drawn_for_any_length(tmp_path: Path, steps: int) -> None:
     assert 0.5 < picture[..., :3].mean() < 0.999, "neither empty nor black"
 
 
+@pytest.mark.level("socket")
 @pytest.mark.parametrize("names", [["a"], ["a", "b", "c"]])
 def test_there_is_a_curve_for_each_environment_even_one_that_was_not_played(tmp_path: Path, names: list[str]) -> None:
     metrics = [{"step": step, "episode/a/reward": 0.1 * step} for step in range(1, 9)]
