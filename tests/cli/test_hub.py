@@ -21,7 +21,7 @@ def test_nothing_is_downloaded_for_users_who_do_not_say_so(openenv_here: Any, hu
     for target in ("eve/go", f"{hub.url}/spaces/eve/go"):
         ended = openenv_here(command, target)
         assert ended.returncode == 2
-        assert "To run the code of the Space eve/go on this machine, say that you trust its author" in ended.stderr
+        assert "To run the code of the Space eve/go on this machine, declare that you trust its author" in ended.stderr
     assert not hub.requests
 
 

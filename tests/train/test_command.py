@@ -122,7 +122,7 @@ def test_where_a_page_is_served_needs_a_page() -> None:
     for arguments in (["--view-port", "8100"], ["--view-host", "0.0.0.0"]):
         result = invoke("catch", *arguments)
         assert result.exit_code == 2
-        assert "say where --view serves the page; add --view." in " ".join(result.output.split())
+        assert "are the address of the page of --view; add --view." in " ".join(result.output.split())
 
 
 @pytest.mark.timeout(900)

@@ -11,4 +11,4 @@ app = find_target(os.environ["OPENENV_SERVED"], os.environ.get("OPENENV_SERVED_A
 requirement = auth_requirement_of(app)
 if requirement.token is RequiredToken.OF_APPLICATION:  # which `serve` could not see when it announced the server
     who = "other machines need" if requirement.trusts_this_machine else "all clients need"
-    typer.echo(f"The environment's own server sets the token that {who}.")
+    typer.echo(f"The environment's server sets the token that {who}.")

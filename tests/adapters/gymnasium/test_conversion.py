@@ -76,7 +76,7 @@ def test_a_typed_client_sends_its_own_actions(walk_server: RunningServer) -> Non
 
 
 def test_a_hand_written_client_needs_converters(hand_written: HandWrittenEnv) -> None:
-    with pytest.raises(ConfigurationError, match="HandWrittenEnv does not say what class its actions have"):
+    with pytest.raises(ConfigurationError, match="HandWrittenEnv has no class of its actions"):
         GymnasiumEnv(hand_written)
     env = GymnasiumEnv(hand_written, encode_action=lambda number: Move(way=("left", "right", "left")[number]))
     with pytest.raises(ConfigurationError, match=r"as pydantic models or dicts, got tuple\. Pass decode_observation="):
@@ -125,7 +125,7 @@ def test_converters_go_with_the_space_of_the_schema(walk_server: RunningServer) 
 
 def test_an_observation_that_is_not_as_its_schema_says(drive_server: RunningServer) -> None:
     env = GymnasiumEnv(drive_server.url, observation_space=spaces.Dict(speed=spaces.Box(0, 1, ())))
-    with pytest.raises(InvalidAnswerError, match=r"The observation \{.* is not as .*: 'speed' is missing"):
+    with pytest.raises(InvalidAnswerError, match=r"The observation \{.* does not fit its schema: 'speed' is missing"):
         env.reset()
     env.close()
     env = GymnasiumEnv(drive_server.url, observation_space=spaces.Dict(mirrors=spaces.Box(0, 1, (3,))))
