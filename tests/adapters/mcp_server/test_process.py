@@ -52,7 +52,11 @@ async def test_one_that_does_not_want_to_end_is_killed() -> None:
 
 @pytest.mark.parametrize(
     ("manner", "why"),
-    [("silent", "did not answer the handshake within 0.5 s"), ("ends", "has ended at once"), ("old", "protocol version")],
+    [
+        ("silent", "did not answer the handshake within 0.5 s"),
+        ("ends", "has ended at once"),
+        ("old", "protocol version"),
+    ],
 )
 async def test_one_that_can_t_be_started_says_why(manner: str, why: str) -> None:
     with pytest.raises(EnvironmentFailedError, match=f"could not be started: .*{why}"):
