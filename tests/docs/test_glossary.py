@@ -71,6 +71,7 @@ def texts_of(module: Module) -> list[str]:
     return [*module.names, *(text.text for text in (*module.docstrings, *module.messages))]
 
 
+@pytest.mark.level("socket")  # it reads every module
 @pytest.mark.parametrize("package", OTHERS)
 def test_other_packages_have_none_of_the_words_that_are_not_used(package: str) -> None:
     unused = {word for heading in UNUSED_ELSEWHERE for word in unused_words(heading)} - OWN_MEANING

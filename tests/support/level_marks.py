@@ -31,8 +31,10 @@ _EXCLUDED = {
 _S_OF_LOOP = 0.008
 """CPU time of ``_loop_time`` on the machine that the limits were set on."""
 
-_BESIDE_OTHERS = 1.5
+_BESIDE_OTHERS = 2
 """CPU time of a test beside four others, to that of the test alone, at most: they share caches and memory.
+
+Measured: most stay below 1.5, and on a machine whose memory others use, some take 2 to 3 without a slower loop.
 
 Costs on record are held to the limits themselves (``tests/test_costs.py``).
 """
