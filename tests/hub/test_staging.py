@@ -53,8 +53,14 @@ def test_what_a_space_needs_is_not_left_out(tmp_path: Path) -> None:
         stage(dice_env(tmp_path), tmp_path / "staged", LOOK, ["*.md"])
 
 
-def test_a_readme_that_is_no_text(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["README.md", "server/Dockerfile"])
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [(b"\xff\xfe\x00", "is not UTF-8"), (b"x" * 1_000_001, "at most 1000000 bytes")],
+    ids=["no text", "long"],
+)
+def test_a_text_that_cannot_be_read(tmp_path: Path, name: str, content: bytes, reason: str) -> None:
     folder = dice_env(tmp_path)
-    (folder / "README.md").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ConfigurationError, match=r"README\.md: is not UTF-8"):
+    (folder / name).write_bytes(content)
+    with pytest.raises(ConfigurationError, match=rf"(README\.md|Dockerfile).*{reason}"):
         stage(folder, tmp_path / "staged", LOOK)

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from openenv.core.documents import read_text
 from openenv.core.exceptions import ConfigurationError
 from openenv.hub.dockerfile import with_base_image, with_web_page
 from openenv.hub.front_matter import with_front_matter
@@ -80,20 +81,13 @@ def _check_still_there(staged: Path) -> None:
 
 
 def _rewrite_dockerfile(file: Path, look: Look) -> None:
-    text = _read(file)
+    text = read_text(file)
     if look.base_image is not None:
         text = with_base_image(text, look.base_image)
     file.write_text(with_web_page(text, shown=look.web_page), encoding="utf-8")
 
 
 def _rewrite_readme(file: Path, look: Look) -> None:
-    text = _read(file)
+    text = read_text(file)
     changed = with_front_matter(text, title=look.title, port=look.port, web_page=look.web_page)
     file.write_text(changed, encoding="utf-8")
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ConfigurationError(f"{file.name}: is not UTF-8 text; save it as UTF-8.") from error
