@@ -2,7 +2,9 @@
 
 import asyncio
 import threading
+import time
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,9 +19,11 @@ from tests.support.environments.common import (
     ThreadedCounterEnvironment,
     Total,
 )
+from tests.support.servers import closing
 
 from openenv.core.env_server.execution.introspection import EnvironmentFactory
-from openenv.core.env_server.metrics import Transport
+from openenv.core.env_server.metrics import Ending, Transport
+from openenv.core.env_server.sessions import session as session_module
 from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.env_server.settings import ServerConfig
 from openenv.core.env_server.types import ConcurrencyConfig, State
@@ -239,6 +243,80 @@ class TestIdleness:
             server.wait_for_sessions(0)
             with server.wire() as other:
                 assert other.reset()["type"] == "observation"
+
+
+class TestUnused:
+    """A socket that is opened and not used has its slot only for as long as no other client needs it."""
+
+    @pytest.fixture
+    def clock(self, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+        """What is added to the time that sessions read."""
+        ahead = [0.0]
+        read = time.monotonic
+        monkeypatch.setattr(
+            session_module, "time", SimpleNamespace(monotonic=lambda: read() + ahead[0], time=time.time)
+        )
+        return ahead
+
+    @pytest.mark.parametrize("transport", [Transport.LEGACY, Transport.V1, Transport.MCP])
+    async def test_it_gives_way_after_a_while(self, transport: Transport, clock: list[float]) -> None:
+        sessions = sessions_of()
+        first = await sessions.open(transport=transport)
+        clock[0] = 800.0
+        second = await sessions.open(transport=transport)
+        with pytest.raises(SessionCapacityError):
+            await sessions.open()
+        clock[0] = 901.0
+        third = await sessions.open()
+        assert (first.closed, first.ending, second.closed) == (True, Ending.REPLACED, False)
+        with pytest.raises(SessionCapacityError):
+            await sessions.open()
+        with pytest.raises(SessionNotFoundError, match="idle for too long"):
+            await first.reset({})
+        assert len(sessions) == 2
+        assert not third.closed
+        await sessions.close_all()
+
+    async def test_one_that_is_attached_to_a_socket_does_so_too(self, clock: list[float]) -> None:
+        sessions = sessions_of(max_sessions=1)
+        session = await sessions.open(transport=Transport.MCP)
+        sessions.attach(session.id)
+        clock[0] = 901.0
+        await sessions.open()
+        assert session.closed
+        await sessions.close_all()
+
+    @pytest.mark.parametrize("use", ["reset", "state", "attach"])
+    async def test_one_that_was_used_stays(self, clock: list[float], use: str) -> None:
+        sessions = sessions_of(max_sessions=1)
+        session = await sessions.open()
+        if use == "attach":
+            session.resume()
+        else:
+            await (session.reset({}) if use == "reset" else session.state())
+        clock[0] = 100_000.0
+        with pytest.raises(SessionCapacityError):
+            await sessions.open()
+        assert not session.closed
+        await sessions.close_all()
+
+    async def test_only_that_of_the_same_client_gives_way_to_its_limit(self, clock: list[float]) -> None:
+        sessions = sessions_of(max_sessions=3, max_sessions_per_client=1)
+        mine, other = [await sessions.open(client=client) for client in ("192.0.2.1", "192.0.2.2")]
+        clock[0] = 901.0
+        await sessions.open(client="192.0.2.1")
+        assert (mine.closed, other.closed) == (True, False)
+        await sessions.close_all()
+
+    def test_its_socket_gets_an_error_and_is_closed(self, serve: Serve, clock: list[float]) -> None:
+        server = serve(max_concurrent_envs=1)
+        with server.wire() as unused:
+            server.wait_for_sessions(1)
+            clock[0] = 901.0
+            with server.wire() as other:
+                assert other.reset()["type"] == "observation"
+            assert unused.reset()["data"]["code"] == "SESSION_ERROR"
+            assert closing(unused)[0] == 1000
 
 
 class TestTimeouts:

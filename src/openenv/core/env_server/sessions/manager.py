@@ -52,6 +52,8 @@ _CLOSE_TIMEOUT_S = 5.0
 # Maximum wait of a single request for its environment to close before the response, so that a client which sends such
 # requests one by one has one environment at a time.
 _CLOSE_PATIENCE_S = 1.0
+# Seconds after which a session that was never used may be closed when another one needs its slot.
+_UNUSED_S = 900.0
 
 
 class SessionManager:
@@ -448,7 +450,8 @@ class SessionManager:
     def _evict(self, client: str | None) -> bool:
         """Close the evictable session, of a client or of any, that was idle longest; return whether there was one."""
         self._evictable = {session for session in self._evictable if session.evictable}
-        evictable = [session for session in self._evictable if client in (None, session.client)]
+        unused = (session for session in self if session.unused_s >= _UNUSED_S)
+        evictable = [session for session in (*self._evictable, *unused) if client in (None, session.client)]
         if not evictable:
             return False
         self.close(max(evictable, key=attrgetter("idle_s")), Ending.REPLACED)

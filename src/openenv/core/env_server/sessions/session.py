@@ -213,6 +213,11 @@ class Session:
             return 0.0
         return time.monotonic() - self.last_activity
 
+    @property
+    def unused_s(self) -> float:
+        """Seconds since the session was opened, while there was no request; 0 from the first one on."""
+        return self.age_s if self.last_activity == self._opened else 0.0
+
     def handle(
         self, kind: str, data: dict[str, Any], action: BaseModel | None = None, sent: KeptData = None
     ) -> Started[Written]:
