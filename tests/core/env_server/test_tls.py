@@ -5,6 +5,7 @@ import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import (
 from tests.chaos.hostility import HANDSHAKE
 from tests.cli.commands.test_serve import serving
 from tests.support.environments.common import Add, CounterEnvironment, Total
-from tests.support.servers import RunningServer
+from tests.support.servers import RunningServer, eventually
 
 from openenv import GenericEnvClient
 from openenv.core import MCPToolClient
@@ -127,20 +128,98 @@ def test_the_cookie_of_a_session_travels_encrypted_only(server: RunningServer, f
     assert "secure" in [attribute.strip().lower() for attribute in answer.headers["set-cookie"].split(";")]
 
 
-def test_a_server_may_end_while_a_client_that_has_said_goodbye_is_still_there(
-    server: RunningServer, files: Files
-) -> None:
+@contextmanager
+def connected(port: int, files: Files) -> Iterator[ssl.SSLSocket]:
+    """A client that never ends TLS itself."""
     context = ssl.create_default_context(cafile=files.authority)
-    plain = socket.create_connection(("127.0.0.1", server.port))
-    with context.wrap_socket(plain, server_hostname="127.0.0.1") as client:
+    with (
+        socket.create_connection(("127.0.0.1", port), timeout=60) as plain,
+        context.wrap_socket(plain, server_hostname="127.0.0.1") as client,
+    ):
+        yield client
+
+
+def test_a_client_that_has_said_goodbye_need_not_end_tls(server: RunningServer, files: Files) -> None:
+    with connected(server.port, files) as client:
         client.sendall(HANDSHAKE)
         while b"\r\n\r\n" not in client.recv(4096):
             pass
         server.wait_for_sessions(1)
         client.sendall(GOODBYE)
-        server.wait_for_sessions(0)
-        assert server.connections == 1  # TLS waits for the client's own end
-        server.stop()
+        eventually(lambda: server.connections == 0, "its connection is closed")
+
+
+@pytest.mark.parametrize(
+    "sent", [b"Connection: close\r\n\r\n", b"Content-Length: no\r\n\r\n"], ids=["the last", "wrong"]
+)
+def test_a_client_whose_request_is_answered_need_not_end_tls(server: RunningServer, files: Files, sent: bytes) -> None:
+    with connected(server.port, files) as client:
+        client.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n" + sent)
+        assert client.recv(9) == b"HTTP/1.1 "
+        eventually(lambda: server.connections == 0, "its connection is closed")
+
+
+def client_hello(files: Files) -> bytes:
+    """The first message of TLS."""
+    received, sent = ssl.MemoryBIO(), ssl.MemoryBIO()
+    handshake = ssl.create_default_context(cafile=files.authority).wrap_bio(received, sent, server_hostname="localhost")
+    with suppress(ssl.SSLWantReadError):
+        handshake.do_handshake()
+    return sent.read()
+
+
+PARTS = {
+    "nothing": slice(0),
+    "a byte": slice(1),
+    "half of the first message": slice(99),
+    "the first message": slice(None),
+}
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+@pytest.mark.parametrize("part", list(PARTS.values()), ids=list(PARTS))
+def test_a_handshake_of_tls_has_the_time_of_a_head(files: Files, part: slice, loop: str) -> None:
+    """asyncio gives it a minute."""
+    if loop == "uvloop":
+        pytest.importorskip("uvloop")
+    app = create_fastapi_app(CounterEnvironment, Add, Total, header_timeout_s=0.5)
+    tls = TLS(str(files.certificate), str(files.key))
+    with (
+        RunningServer(app, loop=loop, **tls.uvicorn_settings()) as server,
+        socket.create_connection(("127.0.0.1", server.port), timeout=30) as client,
+    ):
+        client.sendall(client_hello(files)[part])
+        eventually(lambda: server.connections == 1, "it has connected")
+        while client.recv(4096):
+            pass
+        eventually(lambda: server.connections == 0, "its connection is closed")
+        with connected(server.port, files) as other:
+            other.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert other.recv(9) == b"HTTP/1.1 "
+
+
+def test_a_first_message_in_many_parts(server: RunningServer, files: Files) -> None:
+    """Each byte of the handshake by itself, but for its end, which comes together with a request."""
+    received, sent = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = ssl.create_default_context(cafile=files.authority).wrap_bio(received, sent, server_hostname="localhost")
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        while True:
+            try:
+                tls.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                for byte in sent.read():
+                    client.sendall(bytes([byte]))
+                received.write(client.recv(65536))
+        tls.write(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")  # together with the end of the handshake
+        client.sendall(sent.read())
+        while True:
+            try:
+                assert tls.read(9) == b"HTTP/1.1 "
+                break
+            except ssl.SSLWantReadError:
+                received.write(client.recv(65536))
 
 
 def test_a_handshake_that_is_refused_has_an_answer(server: RunningServer, files: Files) -> None:

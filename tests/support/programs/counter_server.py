@@ -1,7 +1,7 @@
 """Serve counters until killed; prints the port first, then a line for each step that waits.
 
-The arguments are the number of sessions and, where they are not to be any port and the default, the port and the
-``resume_window_s``.
+The arguments are the number of sessions and, where they are not to be any port, the default and none, the port, the
+``resume_window_s``, and the files of a TLS certificate and its key.
 """
 
 import os
@@ -11,6 +11,7 @@ import time
 
 from openenv.core.env_server.app import create_fastapi_app, run_app
 from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.tls import TLS
 from openenv.core.env_server.types import Action, Observation, State
 
 
@@ -56,4 +57,4 @@ if __name__ == "__main__":
     port = int(sys.argv[2]) if len(sys.argv) > 2 else 0
     with socket.create_server(("127.0.0.1", port)) as listener:
         print(listener.getsockname()[1], flush=True)  # noqa: T201  # how the test learns the port
-        run_app(app, listener=listener)
+        run_app(app, listener=listener, tls=TLS(*sys.argv[4:]) if len(sys.argv) > 4 else None)

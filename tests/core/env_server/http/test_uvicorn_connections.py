@@ -6,6 +6,7 @@ More of this is in ``test_availability.py``, beside a client that goes on.
 import re
 import resource
 import socket
+import ssl
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import count
@@ -14,6 +15,7 @@ from typing import Any
 
 import httpx
 import pytest
+import trustme
 import uvicorn
 from fastapi import Response
 from tests.chaos.hostility import HANDSHAKE
@@ -118,9 +120,11 @@ HELD = {
 
 
 @contextmanager
-def with_few_files(sessions: int) -> Iterator[ServerProcess]:
+def with_few_files(sessions: int, *certificate: str) -> Iterator[ServerProcess]:
     """Serve counters in a process that may have ``FILES`` files open."""
-    with ServerProcess("counter_server.py", str(sessions)) as server:
+    with ServerProcess(
+        "counter_server.py", str(sessions), *(("0", "30", *certificate) if certificate else ())
+    ) as server:
         resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (FILES, FILES))
         yield server
 
@@ -136,6 +140,28 @@ def test_very_many_connections_that_are_held_keep_nobody_out(sent: bytes) -> Non
         with V1Wire(f"ws://127.0.0.1:{server.port}/ws") as wire:
             assert wire.do("reset", wire.open())["type"] == "observation"
         assert before.step(amount=1)["type"] == "observation", "a session is not closed for that"
+
+
+CLOSED = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+
+
+@pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01\x02", CLOSED], ids=["nothing", "half a handshake", "no end"])
+def test_very_many_connections_of_tls_that_are_held_keep_nobody_out(tmp_path: Path, sent: bytes) -> None:
+    authority, certificate, key = (tmp_path / name for name in ("authority.pem", "certificate.pem", "key.pem"))
+    issuer = trustme.CA()
+    issuer.cert_pem.write_to_path(authority)
+    issued = issuer.issue_cert("127.0.0.1")
+    certificate.write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
+    issued.private_key_pem.write_to_path(key)
+    context = ssl.create_default_context(cafile=authority)
+    with with_few_files(4, str(certificate), str(key)) as server, ExitStack() as opened:
+        for _ in range(MANY):
+            client = opened.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=60))
+            if sent is CLOSED:
+                client = opened.enter_context(context.wrap_socket(client, server_hostname="127.0.0.1"))
+            client.sendall(sent)
+        url = f"https://127.0.0.1:{server.port}/health"
+        assert httpx.get(url, trust_env=False, timeout=30, verify=context).status_code == 200
 
 
 UNUSED = {

@@ -1,9 +1,9 @@
 """HTTP connections of uvicorn with limits for clients that do not finish a request, or do not read its answer.
 
-The head of a request, a WebSocket's handshake included, has to arrive within some seconds, counted from the connection
-or, on a connection that is kept open, from the request's first byte. A body has to arrive at a minimum rate, and an
-answer has to be read at that rate. Between requests, uvicorn's own ``timeout_keep_alive`` applies; on a WebSocket, its
-pings do.
+The head of a request, the handshakes of TLS and of a WebSocket included, has to arrive within some seconds, counted from
+the connection or, on a connection that is kept open, from the request's first byte. A body has to arrive at a minimum
+rate, and an answer has to be read at that rate. Between requests, uvicorn's own ``timeout_keep_alive`` applies; on a
+WebSocket, its pings do.
 
 A process has a limit of open files. Near that limit, a new connection replaces the one that has been idle for longest,
 so that connections without a request, and sockets without a session, keep no client out.
@@ -13,6 +13,7 @@ import asyncio
 import logging
 import math
 import resource
+import ssl
 from http import HTTPStatus
 from typing import Any, ClassVar, Final, Protocol
 
@@ -33,6 +34,8 @@ _LARGEST_HEAD = 64 * 1024
 # Share of the open files that connections leave to the rest of the process, and the most that they leave to it.
 _RESERVED_SHARE = 4
 _MOST_RESERVED = 256
+# asyncio's limit on the end of TLS would cut off a client that reads slowly; ``BoundedTransport`` limits that time.
+_END_OF_TLS_S = 24 * 3600.0
 
 
 class _Cycle(Protocol):
@@ -54,10 +57,13 @@ class TimedRequests(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # one 
         header_timeout_s: Seconds for the head of a request; ``None`` for no limit.
         body_timeout_s: Seconds for its body, plus one for each ``SLOWEST_BYTES_PER_S`` received, and for the client to
             read as many bytes of its answer; ``None`` for no limit.
+        tls: Certificate and settings of TLS, which the connection starts itself, so that its limits hold from the
+            beginning; ``None`` for no TLS, or for one that is below already.
     """
 
     header_timeout_s: ClassVar[float | None] = ServerConfig.header_timeout_s
     body_timeout_s: ClassVar[float | None] = ServerConfig.body_timeout_s
+    tls: ClassVar[ssl.SSLContext | None] = None
 
     connections: set[Any]
     cycle: _Cycle | None
@@ -81,6 +87,8 @@ class TimedRequests(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # one 
         self._upgraded = False
         self._is_refused = False  # from the beginning, where there was no room
         self._idle_since = self.loop.time()
+        self._tls_start: asyncio.Task[None] | None = None  # from a client's first bytes until TLS has been started
+        self._early = b""  # received while TLS is started: before that encrypted, after that not
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start the time limit of the first request."""
@@ -90,7 +98,12 @@ class TimedRequests(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # one 
         self._watch()
 
     def data_received(self, data: bytes) -> None:
-        """Receive a part of a request."""
+        """Receive a part of a request, or the beginning of TLS."""
+        if self.tls is not None and self.transport.carrier is None:
+            self._early += data
+            if self._tls_start is None:
+                self._tls_start = self.loop.create_task(self._start_tls(self.tls))
+            return
         self._head_bytes += len(data)
         self._body_bytes += len(data)
         if self._is_refused:  # only now: a client may take an answer before its request for an error of the protocol
@@ -152,6 +165,36 @@ class TimedRequests(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # one 
     def idle_since(self) -> float | None:
         """Since when the connection waits for a request, in seconds of the event loop; ``None`` if it does not."""
         return self._idle_since if self._waits_for_head and not self.transport.is_closing() else None
+
+    async def _start_tls(self, context: ssl.SSLContext) -> None:
+        """Start TLS; the time for a request's head includes it. A client that leaves meanwhile ends the connection."""
+        carrier, transport = self.transport.inner, None
+        carrier.pause_reading()
+        starting = self.loop.create_task(
+            self.loop.start_tls(
+                carrier,
+                self,
+                context,
+                server_side=True,
+                ssl_handshake_timeout=self.header_timeout_s,
+                ssl_shutdown_timeout=_END_OF_TLS_S,
+            )
+        )
+        for _ in range(2):  # until TLS is the carrier's protocol, and has been connected
+            await asyncio.sleep(0)
+        hello, self._early = self._early, b""
+        if not carrier.is_closing():
+            _receive(carrier.get_protocol(), hello)
+        try:
+            transport = await starting
+        except OSError as error:
+            logger.debug("a connection ended before TLS was started: %s", error)
+        if transport is None or transport.is_closing():  # TLS does not report an end before it was started
+            self.connection_lost(None)
+            return
+        super().connection_made(BoundedTransport(transport, self.loop, self.body_timeout_s, carrier))
+        if self._early:
+            self.data_received(self._early)
 
     def _make_room(self) -> None:
         """Close the connection that has been idle for longest; without any, refuse the request of this one."""
@@ -225,14 +268,23 @@ class TimedRequests(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # one 
         self.transport.close()
 
 
+def _receive(protocol: asyncio.BufferedProtocol, data: bytes) -> None:
+    """Hand data to a protocol."""
+    while data:
+        buffer = memoryview(protocol.get_buffer(len(data)))
+        part = data[: len(buffer)]
+        buffer[: len(part)] = part
+        protocol.buffer_updated(len(part))
+        data = data[len(part) :]
+
+
 def most_connections() -> float:
     """Return the number of connections that leave some of this process's open files to the rest of it."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return math.inf if files == resource.RLIM_INFINITY else files - min(files // _RESERVED_SHARE, _MOST_RESERVED)
 
 
-def timed_requests(limits: ServerConfig) -> type[asyncio.Protocol]:
+def timed_requests(limits: ServerConfig) -> type[TimedRequests]:
     """Return the class of connections with a server's limits, for uvicorn's setting ``http``."""
     times = {"header_timeout_s": limits.header_timeout_s, "body_timeout_s": limits.body_timeout_s}
-    made: type[asyncio.Protocol] = type("TimedRequests", (TimedRequests,), times)
-    return made
+    return type("TimedRequests", (TimedRequests,), times)

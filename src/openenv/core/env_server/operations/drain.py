@@ -81,8 +81,7 @@ class DrainingServer(uvicorn.Server):
 
     def __init__(self, config: uvicorn.Config, sessions: SessionManager | None) -> None:
         super().__init__(config)
-        if sessions is not None:
-            keep_to_limits(config, sessions.limits)
+        keep_to_limits(config, ServerConfig() if sessions is None else sessions.limits)
         self._sessions = sessions
         self._drain_requested = False
         self._drain: Drain | None = None
@@ -123,8 +122,11 @@ def keep_to_limits(config: uvicorn.Config, limits: ServerConfig) -> None:
         config: Uvicorn's configuration, before uvicorn starts.
         limits: The application's limits.
     """
-    config.http = timed_requests(limits)
+    config.http = requests = timed_requests(limits)
     config.ws_max_size = longest_frame(limits)
+    if config.is_ssl:
+        config.load()
+        requests.tls, config.ssl = config.ssl, None  # or uvicorn would start TLS before it counts a connection
 
 
 def longest_frame(limits: ServerConfig) -> int:

@@ -188,8 +188,8 @@ class WorkerServer(DrainingServer):
     async def _connect(self, client: socket.socket) -> None:
         self._connecting += 1
         try:
-            await asyncio.get_running_loop().connect_accepted_socket(self._protocol, client, ssl=self.config.ssl)
-        except OSError as error:  # with TLS, a failed handshake
+            await asyncio.get_running_loop().connect_accepted_socket(self._protocol, client)
+        except OSError as error:
             logger.debug("a client disconnected before its connection was made: %s", error)
             client.close()
         finally:
