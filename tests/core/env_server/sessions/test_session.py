@@ -175,6 +175,35 @@ class PlainLastingEnvironment(LastingEnvironment):
         return super().step(action)
 
 
+class SplitEnvironment(AsyncCounterEnvironment):
+    """Notes its calls; the test holds the one that lists its splits."""
+
+    def __init__(self, begun: threading.Event, released: threading.Event, noted: list[str]) -> None:
+        super().__init__()
+        self._begun = begun
+        self._released = released
+        self._noted = noted
+
+    def list_splits(self) -> list[str]:
+        self._noted.append("list_splits")
+        self._begun.set()
+        assert self._released.wait(60)
+        return ["train"]
+
+    async def reset(self, seed: int | None = None, episode_id: str | None = None, split: str | None = None) -> Total:
+        self._noted.append("reset")
+        return await super().reset(seed, episode_id)
+
+    def close(self) -> None:
+        self._noted.append("close")
+
+
+class ThreadedSplitEnvironment(SplitEnvironment):
+    def reset(self, seed: int | None = None, episode_id: str | None = None, split: str | None = None) -> Any:
+        self._noted.append("reset")
+        return Total(total=0)
+
+
 async def session_of(environment: Callable[[], Any], action: type[Add] = Add, *, is_reset: bool = True) -> Session:
     factory = EnvironmentFactory(environment)
     session = await SessionManager(factory, EnvironmentTypes(action, Total, State), ServerConfig()).open()
@@ -275,6 +304,24 @@ class TestClose:
         hold.released.set()
         await asyncio.gather(calling, closing)
         assert hold.noted == [f"{call} begins", f"{call} ends", "close"]
+
+    @pytest.mark.parametrize("environment", [SplitEnvironment, ThreadedSplitEnvironment])
+    async def test_a_reset_that_has_looked_for_its_split_begins_no_episode(
+        self, environment: type[SplitEnvironment]
+    ) -> None:
+        """It waits for two calls of the environment, and the session closes between them."""
+        begun, released, noted = threading.Event(), threading.Event(), list[str]()
+        session = await session_of(partial(environment, begun, released, noted), is_reset=False)
+        resetting = asyncio.create_task(session.reset({"split": "train"}))
+        await asyncio.to_thread(begun.wait, 60)
+        closing = asyncio.create_task(session.close())
+        await asyncio.sleep(0)
+        assert session.closed
+        released.set()
+        with pytest.raises(SessionNotFoundError, match="has ended"):
+            await resetting
+        await closing
+        assert noted == ["list_splits", "close"]
 
     async def test_requests_of_a_closed_session_reach_no_environment(self) -> None:
         threads = set(threading.enumerate())

@@ -663,6 +663,7 @@ class Session:
 
     async def _reset_to_split(self, arguments: Mapping[str, Any]) -> Outcome:
         await self.checks.check_split(arguments["split"])
+        self._check_open()  # the environment may have been closed after it listed its splits
         return await finished(self._begin_episode(arguments))
 
     def _begin_episode(self, arguments: Mapping[str, Any]) -> Started[Outcome]:
