@@ -10,7 +10,7 @@ from tests.support.servers import RunningServer
 
 from openenv.core import Action, Observation, State, create_app
 from openenv.core.client_types import StepResult
-from openenv.core.env_client import EnvClient, HTTPEnvClient
+from openenv.core.env_client import HTTPEnvClient
 from openenv.core.exceptions import ConfigurationError
 
 ActionT = TypeVar("ActionT", bound=Action)
@@ -53,8 +53,7 @@ class Heir(Patient):
     ],
 )
 def test_a_client_of_0_1_plays(make: Callable[[str], Any]) -> None:
-    with RunningServer(create_app(StairsEnvironment, Climb, Stairs)) as server, make(server.url) as client:
-        assert isinstance(client, EnvClient)
+    with RunningServer(create_app(StairsEnvironment, Climb, Stairs)) as server, make(server.url).sync() as client:
         client.reset()
         client.step(Climb(move="up"))
         assert client.state().step_count == 1
@@ -72,7 +71,7 @@ def test_dataclasses_among_the_parameters_are_refused_where_the_client_is_define
     class Open(HTTPEnvClient[ActionT, ObservationT], Generic[ActionT, ObservationT]):
         """Has parameters still."""
 
-    with pytest.raises(ConfigurationError, match="Move is a dataclass, as in OpenEnv 0[.]1: leave @dataclass out"):
+    with pytest.raises(ConfigurationError, match=r"Move is a dataclass, as in OpenEnv 0\.1: leave @dataclass out"):
         type("Direct", (HTTPEnvClient,), {"__orig_bases__": (HTTPEnvClient[Move, Stairs],)})
     with pytest.raises(ConfigurationError, match="Seen is a dataclass"):
 
