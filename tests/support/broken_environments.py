@@ -171,6 +171,19 @@ IN_FILES = [
         status="warn",
     ),
     Broken(
+        "an import by its name that nothing requires",
+        "requirements",
+        "imports numpy",
+        _scaffold("import importlib\n\ndef later():\n    return importlib.import_module('numpy.random')"),
+        status="warn",
+    ),
+    Broken(
+        "an import in the case of a match",
+        "requirements",
+        "imports numpy",
+        _scaffold("import sys\n\nmatch sys.platform:\n    case 'linux':\n        import numpy"),
+    ),
+    Broken(
         "a package that is not installed",
         "requirements",
         "imports no_such_package, which pyproject.toml does not require.",
