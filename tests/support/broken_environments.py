@@ -311,6 +311,18 @@ WHEN_RUN = [
         _at("in step", "self._total += 1; seen = self._total"),
     ),
     Broken(
+        "state of the class that grows",
+        "repeat",
+        "an episode differs after others in its process: observation.seen of step 1: ",
+        _at("in step", "cls = type(self); cls.walked = seen = getattr(cls, 'walked', 0) + 1"),
+    ),
+    Broken(
+        "a variable that each reset raises",
+        "repeat",
+        "an episode differs after others in its process: observation.seen of the reset: ",
+        _at("in reset", "import os; seen = os.environ['WALKS'] = os.environ.get('WALKS', '') + 'x'"),
+    ),
+    Broken(
         "state that sessions share",
         "sessions",
         "an episode differs while another session is played: observation.seen of step 1",
