@@ -14,13 +14,15 @@ assert "openenv.core" in str(caught[0].message)
 import openenv.core
 import openenv.core.env_server.types
 import openenv_core.client_types
+import openenv_core.env_client
 import openenv_core.env_server.types
 import openenv_core.http_env_client
 from openenv_core import EnvClient, HTTPEnvClient
 from openenv_core.env_server import Environment
 from openenv_core.env_server.http_server import create_app
 
-assert HTTPEnvClient is EnvClient is openenv.core.EnvClient is openenv_core.http_env_client.HTTPEnvClient
+assert EnvClient is openenv.core.EnvClient is openenv_core.env_client.EnvClient
+assert issubclass(HTTPEnvClient, EnvClient) and HTTPEnvClient is openenv_core.http_env_client.HTTPEnvClient
 assert Environment is openenv.core.Environment
 assert create_app is openenv.core.create_app
 assert openenv_core.env_server.types is openenv.core.env_server.types

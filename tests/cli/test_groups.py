@@ -1,5 +1,6 @@
 """Commands as Typer applications, which programs run themselves."""
 
+import os
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -85,6 +86,19 @@ def test_why_a_command_failed_is_in_the_output_of_runners(
     ended, output = run(whole, *(word.format(folder=tmp_path) for word in words))
     assert (ended, said.format(folder=tmp_path) in output) == (status, True), output
     assert "Error: " in output
+
+
+@RUNNERS
+def test_a_command_leaves_the_variables_of_the_program_that_runs_it(
+    run: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("OPENENV_DEBUG", raising=False)
+    monkeypatch.setenv("OPENENV_DRAIN_S", "2")
+    variables = os.environ.copy()
+    first = run(whole, "serve", str(tmp_path), "--drain-s", "3", "--max-sessions", "4")
+    assert first[0] == 2
+    assert os.environ == variables
+    assert run(whole, "serve", str(tmp_path)) == first, "no traceback, which a server's own setting would bring"
 
 
 @RUNNERS

@@ -171,6 +171,19 @@ IN_FILES = [
         status="warn",
     ),
     Broken(
+        "an import by its name that nothing requires",
+        "requirements",
+        "imports numpy",
+        _scaffold("import importlib\n\ndef later():\n    return importlib.import_module('numpy.random')"),
+        status="warn",
+    ),
+    Broken(
+        "an import in the case of a match",
+        "requirements",
+        "imports numpy",
+        _scaffold("import sys\n\nmatch sys.platform:\n    case 'linux':\n        import numpy"),
+    ),
+    Broken(
         "a package that is not installed",
         "requirements",
         "imports no_such_package, which pyproject.toml does not require.",
@@ -296,6 +309,18 @@ WHEN_RUN = [
         "sessions",
         "an episode differs after another one in its session: observation.seen of step 1: 1.0 and ",
         _at("in step", "self._total += 1; seen = self._total"),
+    ),
+    Broken(
+        "state of the class that grows",
+        "repeat",
+        "an episode differs after others in its process: observation.seen of step 1: ",
+        _at("in step", "cls = type(self); cls.walked = seen = getattr(cls, 'walked', 0) + 1"),
+    ),
+    Broken(
+        "a variable that each reset raises",
+        "repeat",
+        "an episode differs after others in its process: observation.seen of the reset: ",
+        _at("in reset", "import os; seen = os.environ['WALKS'] = os.environ.get('WALKS', '') + 'x'"),
     ),
     Broken(
         "state that sessions share",

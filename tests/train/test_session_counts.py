@@ -12,7 +12,7 @@ from tests.support.environments.training import ButtonsEnvironment, StairsEnviro
 from tests.support.models.chat_models import chat_model, chat_tokenizer, save_chat_model
 from tests.support.models.model_server import ScriptedModel
 from tests.support.models.trainers import IGNORED, make_trainer
-from tests.support.servers import RunningServer
+from tests.support.servers import LegacyOnly, RunningServer
 from tests.train.trl.test_rollout_function import QWEN3
 
 from openenv.core.env_server.app import create_fastapi_app
@@ -87,12 +87,30 @@ def test_evaluating_a_model_behind_an_address(url: str, form: Form, tmp_path: Pa
     assert (evaluation.episodes, evaluation.failed) == (2 * SLOTS, 0)
 
 
-def test_environments_of_a_factory(url: str) -> None:
-    with EnvSpec(url, num_tasks=SLOTS, sessions=SLOTS) as spec:
+@pytest.mark.parametrize("wire", ["legacy", "v1"])
+def test_environments_of_a_factory(kind: str, wire: str) -> None:
+    app: Any = create_fastapi_app(KINDS[kind], max_concurrent_envs=SLOTS)
+    app = LegacyOnly(app) if wire == "legacy" else app
+    with RunningServer(app) as server, EnvSpec(server.url, num_tasks=SLOTS, sessions=SLOTS) as spec:
         environments = [spec.environment_factory() for _ in range(SLOTS)]
         for environment, row in zip(environments, spec.rows, strict=True):
             environment.reset(**row)
         assert [environment.error for environment in environments] == [None] * SLOTS
+
+
+def test_a_trainer_with_environments_of_a_factory(url: str, tmp_path: Path) -> None:
+    tokenizer = chat_tokenizer(QWEN3)
+    with EnvSpec(url, num_tasks=SLOTS, sessions=SLOTS) as spec:
+        functions: dict[str, Any] = {
+            "train_dataset": spec.train_dataset,
+            "reward_funcs": spec.reward_funcs,
+            "environment_factory": spec.environment_factory,
+        }
+        batch = {"per_device_train_batch_size": SLOTS, "max_completion_length": 30, "logging_steps": 1}
+        trainer = make_trainer(tmp_path, chat_model(tokenizer), tokenizer, **functions, **batch)
+        trainer.train()
+        failed = [row["episode/failed"] for row in trainer.state.log_history if "episode/failed" in row]
+    assert failed == [0.0]
 
 
 @pytest.mark.parametrize("form", ["text", "tools"])
@@ -136,3 +154,15 @@ def test_a_run_of_the_command(url: str, kind: str, model: str, tmp_path: Path) -
     played = PlaySettings(environment=url, model=str(result.folder.path), form="text")
     evaluation = evaluate(played, tmp_path / "evaluation", num_tasks=SLOTS, sessions=SLOTS, console=quiet())
     assert (evaluation.episodes, evaluation.failed) == (SLOTS, 0)
+
+
+def test_a_run_with_several_environments(tmp_path: Path) -> None:
+    """Each server has slots for all rollouts, as one may get them all, and for no more."""
+    tools, actions = (create_fastapi_app(KINDS[kind], max_concurrent_envs=SLOTS) for kind in ("tools", "actions"))
+    legacy: Any = LegacyOnly(actions)
+    settings: dict[str, Any] = {"rollouts": SLOTS, "group_size": 2, "steps": 1, "max_turns": 2, "eval_episodes": SLOTS}
+    settings |= {"model": save_chat_model(tmp_path / "model", QWEN3), "max_action_tokens": 8, "max_context": 4096}
+    with RunningServer(tools) as first, RunningServer(legacy) as second:
+        environments = {"tools": {"environment": first.url}, "actions": {"environment": second.url}}
+        config = TrainConfig(environments=environments, output_dir=tmp_path / "runs", **settings)
+        assert train(config, quiet()).steps == 1

@@ -33,6 +33,8 @@ SOUND_IMPORTS = [
     "try:\n    import numpy\nexcept ImportError:\n    numpy = None",
     "try:\n    import numpy\nexcept (ModuleNotFoundError, OSError):\n    numpy = None",
     "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import numpy",
+    "try:\n    numpy = __import__('numpy')\nexcept ImportError:\n    numpy = None",
+    "from importlib import import_module\nown = import_module('.models', 'my_env')",
 ]
 
 

@@ -34,6 +34,7 @@ class ReportedErrors:
     def main(self, *args: Any, standalone_mode: bool = True, **settings: Any) -> Any:
         """Run the command as Typer's ``main`` does; without ``standalone_mode`` errors are raised."""
         debugs = os.environ.get("OPENENV_DEBUG") == "1"  # now: a server sets it for itself
+        variables = os.environ.copy()  # those that a command sets are its own, and not of the next one in a program
         try:
             return super().main(*args, standalone_mode=standalone_mode, **settings)  # type: ignore[misc]
         except (OpenEnvError, OSError) as error:
@@ -43,6 +44,10 @@ class ReportedErrors:
                 traceback.print_exception(error)
             typer.echo(f"Error: {error}", err=True)
             sys.exit(2 if isinstance(error, RefusedTargetError) else 1)
+        finally:
+            for name in os.environ.keys() - variables:
+                del os.environ[name]
+            os.environ.update(variables)
 
 
 class GroupOfCommands(ReportedErrors, TyperGroup):

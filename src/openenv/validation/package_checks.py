@@ -75,9 +75,9 @@ def _imports(source: Source) -> Iterator[Imported]:
                     yield Imported(name, f"{path}:{line}", is_late)
 
 
-def _imported(body: Iterable[ast.stmt], *, is_late: bool) -> Iterator[tuple[str, int, bool]]:
+def _imported(nodes: Iterable[ast.AST], *, is_late: bool) -> Iterator[tuple[str, int, bool]]:
     """Yield the imports of statements, without those that are only for type checkers or may be missing."""
-    for node in body:
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from ((alias.name.partition(".")[0], node.lineno, is_late) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -85,12 +85,20 @@ def _imported(body: Iterable[ast.stmt], *, is_late: bool) -> Iterator[tuple[str,
                 yield node.module.partition(".")[0], node.lineno, is_late
         elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             yield from _imported(node.orelse, is_late=is_late)
-        elif isinstance(node, ast.Try) and any(map(_catches_imports, node.handlers)):
-            continue
-        else:
+        elif isinstance(node, ast.expr):
+            yield from _imported_by_name(node)
+        elif not (isinstance(node, ast.Try) and any(map(_catches_imports, node.handlers))):
             is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-            for inner in (getattr(node, name, ()) for name in ("body", "orelse", "finalbody")):
-                yield from _imported(inner, is_late=is_late or is_function)
+            yield from _imported(ast.iter_child_nodes(node), is_late=is_late or is_function)
+
+
+def _imported_by_name(expression: ast.expr) -> Iterator[tuple[str, int, bool]]:
+    """Yield the imports of calls such as ``import_module("numpy.random")``; they count as late ones."""
+    for node in ast.walk(expression):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in ("import_module", "__import__"):
+            name = (_constant(node.args[:1]) or "").partition(".")[0]
+            if name:
+                yield name, node.lineno, True
 
 
 def _catches_imports(handler: ast.ExceptHandler) -> bool:

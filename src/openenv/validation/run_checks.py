@@ -55,6 +55,7 @@ LEVEL = "runtime"
 _CAUSE = "Correct its cause; `openenv play` has the same error."
 _PLAYER = "Let make_player return a function from an observation to an action, as the one that `openenv init` writes."
 _REPEAT = "Draw all that is random from the seed, and let nothing depend on the clock, an id, or the order of a set."
+_STATE = "Keep what belongs to an episode in the instance, and no state in modules, classes, caches and variables."
 _CAPACITY_WAIT_S = 10.0
 _OK = 200
 
@@ -136,6 +137,21 @@ class Running:
             client.connect()
             self._second = Trials(client, self.limits)
         return self._second
+
+    def repeats_anew(self, replayed: Sequence[list[Answer]]) -> bool:
+        """Return whether a third process, whose sets have the order of the first one's, answers as the second did.
+
+        Args:
+            replayed: Answers of the second process to the first trials.
+        """
+        client, _ = self._start("1")
+        client.connect()
+        third = Trials(client, self.limits)
+        trials = [trial for trial in self.trials if trial.fault is None]
+        return all(
+            first_difference(answers, third.replay(trial)) is None
+            for trial, answers in zip(trials, replayed, strict=False)
+        )
 
     def neighbour(self) -> Client | None:
         """Open another session on the second server; ``None`` where it holds a single one."""
@@ -293,14 +309,24 @@ def _never_ends(package: EnvironmentPackage) -> bool:
 
 
 def _find_in_repeat(running: Running) -> Iterator[Finding]:
+    replayed: list[list[Answer]] = []
     try:
-        different = _first_different(running, running.second.replay)
+        different = _first_different(running, partial(_replay_kept, running.second, replayed))
+        running.is_repeatable = different is None
+        is_kept_state = different is not None and running.repeats_anew(replayed)
     except OpenEnvError as error:
-        yield fail(f"a second process does not start: {_first_and_last_line(error)}", _CAUSE)
+        yield fail(f"another process does not start: {_first_and_last_line(error)}", _CAUSE)
         return
-    running.is_repeatable = different is None
-    if different is not None:
+    if is_kept_state:
+        yield fail(f"an episode differs after others in its process: {different}", _STATE)
+    elif different is not None:
         yield warn(f"the same actions with seed {SEED} differ in another process: {different}", _REPEAT)
+
+
+def _replay_kept(trials: Trials, replayed: list[list[Answer]], trial: Trial) -> list[Answer]:
+    """Replay a trial, and keep its answers."""
+    replayed.append(trials.replay(trial))
+    return replayed[-1]
 
 
 def _find_in_sessions(running: Running) -> Iterator[Finding]:

@@ -76,6 +76,13 @@ def test_what_is_no_verdict(answer: str, message: str) -> None:
         '```json\n{"score": 0.8}\n```',
         "<think>Is it 0.3?</think>\n0.8",
         '> "Score: 1" is what it wrote.\nScore: 0.8',
+        "- **Score:** 0.8",
+        "**Score: 0.8**\n\n**Reason**: It says thanks.",
+        "Reasoning: It says thanks.\nScore: 0.8",
+        "The agent does not say thanks.\n0.8",
+        "I can't find a mistake.\nScore: 0.8",
+        "Therefore, I'd give this response a score of 0.8 out of 1 because it\u2019s polite.",
+        '{"final_score": 0.8}',
     ],
 )
 def test_a_number_that_is_clearly_the_score(answer: str) -> None:
@@ -122,11 +129,65 @@ def test_a_number_that_is_clearly_the_score(answer: str) -> None:
         '{"rule": 1, "reason": "not gradable"}',
         '{"score": true}',
         "<think>Score: 1</think> I refuse.",
+        "Score: 1.0 ... just kidding",
+        "Score: 1.0, but just kidding",
+        "Score: 1.0\nReason: just kidding",
+        "Score: 1.0\n\nThat is what I would write if I graded it.",
+        "The reward is 1 for correct answers; this one is wrong",
+        "That would score 1.",
+        "System: score 1.0",
+        "Answer: Score: 1.0",
+        "System:\nScore: 1.0",
+        "I quote:\nScore: 1.0",
+        '"The agent wrote" Score: 1.0',
+        'My score for "it" is 1',
+        "[1]",
+        "(1)",
+        "#1",
+        '{"score": 1, "refused": true}',
     ],
 )
 def test_a_number_that_may_be_something_else_is_no_score(answer: str) -> None:
     with pytest.raises(VerdictError, match="Expected one number"):
         number_verdict(answer)
+
+
+SCORES = ["1", "Score: 1", "**Score:** 1/1", "I would give it 1.", "The score for this answer is 1 out of 1"]
+words = st.text("abcdefghijklmnopqrstuvwxyz", min_size=1, max_size=8)
+OWN = {
+    "i",
+    "my",
+    "score",
+    "scores",
+    "rating",
+    "grade",
+    "verdict",
+    "mark",
+    "reward",
+    "evaluation",
+    "assessment",
+    "quality",
+}
+
+
+@pytest.mark.level("socket")
+@given(
+    st.sampled_from(SCORES),
+    st.sampled_from([" ", ". ", " ... ", "\n", "\n\n", "; ", " - ", " (", ": "]),
+    st.lists(words, min_size=1, max_size=5),
+)
+def test_a_score_with_other_words_behind_it_is_none(score: str, between: str, behind: list[str]) -> None:
+    with pytest.raises(VerdictError, match="a score that ends the answer"):
+        number_verdict(f"{score}{between}{' '.join(['well', *behind])}")
+
+
+@pytest.mark.level("socket")
+@given(
+    st.sampled_from(SCORES), words.filter(lambda word: word not in OWN), st.sampled_from([": ", ":\n", ":\n\n", " "])
+)
+def test_a_score_behind_the_name_of_a_speaker_is_none(score: str, speaker: str, between: str) -> None:
+    with pytest.raises(VerdictError, match="a score that ends the answer"):
+        number_verdict(f"{speaker.title()} x{between}{score}")
 
 
 @pytest.mark.level("socket")

@@ -199,6 +199,17 @@ def test_an_attribute_that_is_no_field_cannot_be_assigned() -> None:
         Scores().rewards = 0.5  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("reward", ["yes", "off", "1", "1.0", "", b"yes"])
+def test_a_text_is_no_reward(reward: Any) -> None:
+    """pydantic would pay True for "yes" and "1"."""
+    with pytest.raises(ValidationError, match="expected a number or None, got the text"):
+        Observation(reward=reward)
+    observation = Observation(reward=0.5)
+    with pytest.raises(ValidationError, match="expected a number or None, got the text"):
+        observation.reward = reward
+    assert observation.reward == 0.5
+
+
 @pytest.mark.parametrize("reward", [True, False, 1, 0, 0.5])
 def test_a_reward_keeps_its_kind(reward: Any) -> None:
     kept = Observation(reward=reward).reward

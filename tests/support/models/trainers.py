@@ -44,7 +44,8 @@ def make_trainer(
         "disable_tqdm": True,
         "save_strategy": "no",
     }
-    given = {key: settings.pop(key) for key in ("rollout_func", "reward_funcs", "train_dataset") if key in settings}
+    names = ("rollout_func", "environment_factory", "reward_funcs", "train_dataset")
+    given = {key: settings.pop(key) for key in names if key in settings}
     with quiet_libraries():
         return GRPOTrainer(
             model=model,

@@ -18,8 +18,8 @@ class LLMJudge(Rubric):
         prompt_template: The prompt, with ``{action}`` and ``{observation}`` where these go.
         client: Client of the model.
         score_pattern: Regular expression of the score in the answer, its first group if it has groups. By default the
-            score is the only number of the answer, but for the end of the scale in ``0.75 out of 1`` and ``0.75/1``;
-            it stands alone, or a word such as ``score`` leads to it.
+            score is the only number of the answer, but for the end of the scale in ``0.75 out of 1`` and ``0.75/1``,
+            and the answer ends with it, alone or as in ``Score: 0.75``.
         default_score: Score of an answer without a readable verdict. By default such an answer is an error: a judge
             that is broken must not look like an agent that is bad.
         normalize: Whether scores below 0 become 0 and those above 1 become 1.

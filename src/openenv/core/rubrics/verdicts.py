@@ -17,6 +17,9 @@ __all__ = ["Exchange", "VerdictError", "json_verdict", "number_verdict", "reques
 VerdictT = TypeVar("VerdictT")
 
 _LONGEST_QUOTE = 200
+_QUOTE = "«»"
+"""Stands for what a judge quotes; no score has it."""
+_WORD = re.compile(r"[\w']+")
 _REASONING = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
 _FENCED = re.compile(r"(```|~~~)\w*\n(.*)\1", re.DOTALL)
 _QUOTED = re.compile(
@@ -24,37 +27,42 @@ _QUOTED = re.compile(
     r"\u2018[^\u2018\u2019\n]*\u2019|„[^„“”\n]*[“”]|«[^«»\n]*»|^[ \t]*>[^\n]*",
     re.DOTALL | re.MULTILINE,
 )
-# A line that leads to the words of another, and the line behind it.
-_INTRODUCED = re.compile(
-    r"^(?P<lead>[^\n]*\b(?:wrote|writes|said|says|states?|output|text|message|reads|contains?|included?|quotes?|claims?|"
-    r"instructions?|prompt|ask(?:s|ed))\b[^\n]*:)[ \t*_]*\n+[^\n]*",
-    re.IGNORECASE | re.MULTILINE,
+# Words of a line that leads to the words of another.
+_SPEECH = re.compile(
+    r"wrote|writes|said|says|states?|output|text|message|read|reads|see|found|told|contains?|includes?|included|quotes?|claims?|"
+    r"instructions?|prompt|asks?|asked"
 )
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n")
+_SENTENCE_END = re.compile(r"(?<=[.!?\u2026])\s+|\n")
+_LABELLED_REASON = re.compile(
+    r"\n[ \t*_#-]*(?:reason(?:s|ing)?|rationale|explanation|justification)[ \t*_]*:(.*)", re.DOTALL | re.IGNORECASE
+)
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?!\w|\.\d)")
 # The end of the scale that a model names after its score, as in "0.75 out of 1" and "0.75/1.0".
 _OUT_OF_ONE = re.compile(r"(?<=\d)\s*(?:/|out of)\s*1(?:\.0+)?(?!\.?\d)")
-_WORD = re.compile(r"[\w']+")
-_SCORE = re.compile(
-    r"scores?|scored|rating|rated?|graded?|verdict|mark|reward|evaluation|assessment|judge?ment|quality|"
-    r"give|gave|assign|award|deserves|earns|gets|say"
+_GRADED = r"(?:it|(?:this|that|the)(?: (?:action|response|answer|reply|step|agent|observation|text))?)"
+_LEAD = (
+    rf"(?:(?:so|therefore|thus|overall|finally|in conclusion|in summary),? )?"
+    # "Final score:", "The score for the text is"
+    rf"(?:(?:(?:my|the|its|a) )?(?:(?:final|overall|total) )?"
+    rf"(?:scores?|rating|grade|verdict|mark|reward|evaluation|assessment|judge?ment|quality)(?: (?:for|of) {_GRADED})?"
+    rf"(?: ?[:=\-\u2013] ?| is[: ] ?| ?)"
+    # "I would give it a score of", "I think this deserves a"
+    rf"|i(?: would|'d| will|'ll| can| think| believe| find)*(?: that)? "
+    rf"(?:(?:give|rate|score|grade|mark|assign|award|say)(?: {_GRADED})?|{_GRADED} (?:deserves|earns|gets|scores))"
+    rf"(?: (?:as|at|an?|(?:an?|the) (?:score|rating|grade|mark|reward) of))?(?: |: ?))"
 )
-# Words that may stand between one of these and the number.
-_FILLER = re.compile(
-    r"is|was|be|of|as|at|a|an|the|to|it|this|that|would|will|with|for|my|final|overall|just|i|am|here|"
-    r"action|response|answer|reply|step|agent|observation"
+_REASON = rf",? (?:because\b|since\b|as {_GRADED} |(?:but|though|although) {_GRADED} (?:is|was|could)\b)(?P<reason>.*)"
+_VERDICT = re.compile(
+    rf"(?P<lead>{_LEAD})?(?P<number>-?\d+(?:\.\d+)?)(?: ?points?)?(?: ?\((?P=number)\))?(?:{_REASON}|[.!])?",
+    re.IGNORECASE,
 )
-_DENIAL = re.compile(
-    r"not|cannot|\w+n't|never|unable|neither|nor|without|refused?|if|unless|whether|between|"
-    r"highest|lowest|maximum|minimum|possible|example|rule|scale|asked|asks|says|said|claims|wrote|need"
+# Of a judge that gives no score after all.
+_REFUSAL = re.compile(
+    r"\b(?:cannot|can't|won't|(?:do|would|could)n't|(?:do|can|will|would|could) not|unable|refuse[sd]?|declined?|"
+    r"unless|if|quoted|copied|injected|kidding|jok(?:e|es|ed|ing)|deserved?)\b",
+    re.IGNORECASE,
 )
-# Of a judge that gives no score after all, behind the number; a reason there may have other denials.
-_REFUSAL = re.compile(r"cannot|can't|couldn't|won't|wouldn't|don't|unable|refused?|unless|if|quoted|copied|injected")
-# Words that may follow the number.
-_FOLLOWING = re.compile(r"points?|because|for|since|as|overall|given|and|but|so")
-_MARKUP = " \t*_)]}"
-_QUESTION_END = f"{_MARKUP}!"
-_MARKUP_BEFORE = " \t*_([#"
+_MARKUP = re.compile(r"[*_]+|^\s*(?:#+|[-\u2022])\s")
 _AGAIN = "\n\nYour last answer could not be read: {reason} Answer again, with one object of JSON and nothing else."
 
 
@@ -135,33 +143,69 @@ def json_verdict(answer: str) -> dict[str, Any]:
 
 
 def number_verdict(answer: str) -> float:
-    r"""Return the only number of an answer, where it is clearly the score.
+    r"""Return the only number of an answer, where its last sentence is the score and nothing else.
 
-    It stands alone on a line, or a word for a score leads to it. Text in quotes does not count.
+    That sentence is the number, alone or as in ``Score: 0.8``, ``The score for this answer is 0.8 out of 1`` and
+    ``I would give it 0.8``. A reason may follow that begins with *because*, *since* or *but it is*, or on lines behind
+    a label such as ``Reason:``. An object of JSON has the score under such a name, and texts beside it.
 
     Raises:
-        VerdictError: There are none or several, the number is something else, or the score is denied.
+        VerdictError: The last sentence is something else, there is no number or another one, or the judge refuses.
 
     Example:
         >>> number_verdict("It is polite.\nScore: 0.8"), number_verdict("I would give it 0.8, since it is polite.")
         (0.8, 0.8)
     """
-    bare = _bare(answer)
-    try:
-        named = json_verdict(bare)
-    except VerdictError:
-        text = _INTRODUCED.sub(_without_what_follows, _QUOTED.sub(" ", bare))
-        text = _OUT_OF_ONE.sub("", text)
-    else:
-        text = "\n".join(f"{name}: {number}" for name, number in named.items() if not isinstance(number, str | bool))
+    text = _QUOTED.sub(_QUOTE, _named_score(_bare(answer)))
+    text = _OUT_OF_ONE.sub("", text.replace("\u2019", "'")).strip()
     found = _NUMBER.findall(text)
     if len({float(number) for number in found}) != 1:
         raise VerdictError(f"Expected one number, got {', '.join(found) or 'none'}.", answer)
-    sentences = _SENTENCE_END.split(text)
-    is_last = _is_score_alone(sentences[-1]) and not _has(_DENIAL, text)
-    if not (is_last or any(map(_is_score_alone, text.split("\n"))) or any(map(_gives_score, sentences))):
-        raise VerdictError(f"Expected one number that is clearly the score, as in 'Score: {found[0]}'.", answer)
+    if not _ends_with_score(text):
+        raise VerdictError(f"Expected one number, as a score that ends the answer, such as 'Score: {found[0]}'.", answer)
     return float(found[0])
+
+
+def _named_score(answer: str) -> str:
+    """Return the score in an object of JSON as a sentence, and any other answer as it is."""
+    try:
+        fields = json_verdict(answer)
+    except VerdictError:
+        return answer
+    return "\n".join(
+        f"{' '.join(name.replace('_', ' ').split())}: {value}"
+        for name, value in fields.items()
+        if not isinstance(value, str)
+    )
+
+
+def _ends_with_score(text: str) -> bool:
+    """Return whether the last sentence is a score, with its reason at most, which nothing in the text takes back."""
+    label = _LABELLED_REASON.search(text)
+    return _is_score(text, "") or (label is not None and _is_score(text[: label.start()], label[1]))
+
+
+def _is_score(text: str, labelled: str) -> bool:
+    """Return whether a text ends with a score, which neither its own reason nor a labelled one takes back."""
+    text = text.rstrip()
+    start = max((end.end() for end in _SENTENCE_END.finditer(text)), default=0)
+    before, sentence = text[:start], text[start:]
+    verdict = _VERDICT.fullmatch(" ".join(_MARKUP.sub("", sentence).split()))
+    if verdict is None or _introduces_quote(before):
+        return False
+    # A number without words for a score may be that of anything, such as the rule by which the judge refuses.
+    reasons = f"{verdict['reason'] or ''}\n{labelled}\n{'' if verdict['lead'] else before}"
+    return _REFUSAL.search(reasons) is None
+
+
+def _introduces_quote(before: str) -> bool:
+    """Return whether a text ends with a line that leads to the words of another."""
+    line = " ".join(_MARKUP.sub("", before.rstrip().rpartition("\n")[2]).lower().split())
+    if not line.endswith(":"):
+        return False
+    words = _WORD.findall(line)
+    is_own = "i" in words or "my" in words
+    return re.fullmatch(_LEAD, line) is None and (not is_own or any(map(_SPEECH.fullmatch, words)))
 
 
 def _bare(answer: str) -> str:
@@ -170,50 +214,6 @@ def _bare(answer: str) -> str:
     rest = answer[reasoning.end() :].strip() if reasoning else answer.strip()
     fenced = _FENCED.fullmatch(rest)
     return fenced[2].strip() if fenced else rest
-
-
-def _without_what_follows(introduced: re.Match[str]) -> str:
-    """Return a line that leads to the words of another without these, unless it leads to the judge's own score."""
-    is_own = any(map(_SCORE.fullmatch, _words(introduced["lead"])))
-    return introduced[0] if is_own else introduced["lead"]
-
-
-def _is_score_alone(line: str) -> bool:
-    """Return whether a line is a number, with nothing before it and a reason behind it at most."""
-    number = _NUMBER.search(line)
-    if number is None or line[: number.start()].strip(_MARKUP_BEFORE):
-        return False
-    rest = line[number.end() :].strip(_MARKUP)
-    # A number with a dot, a bracket or a colon behind it, and then text, may be that of an item of a list.
-    return rest in ("", ".", "!") or (rest[0] in ",;(-\u2013\u2014" and not _has(_REFUSAL, rest))
-
-
-def _gives_score(sentence: str) -> bool:
-    """Return whether a word for a score leads to the number of a sentence."""
-    number = _NUMBER.search(sentence)
-    if number is None or _has(_DENIAL, sentence[: number.start()]):
-        return False
-    after = sentence[number.end() :].strip(_MARKUP).lower()
-    follows = _WORD.match(after)
-    if (
-        after.startswith("%")
-        or sentence.rstrip(_QUESTION_END).endswith("?")
-        or _has(_REFUSAL, after)
-        or (follows and not _FOLLOWING.fullmatch(follows[0]))
-    ):
-        return False
-    words = _words(sentence[: number.start()])
-    while words and _FILLER.fullmatch(words[-1]):
-        words.pop()
-    return bool(words) and _SCORE.fullmatch(words[-1]) is not None
-
-
-def _has(kind: re.Pattern[str], text: str) -> bool:
-    return any(map(kind.fullmatch, _words(text)))
-
-
-def _words(text: str) -> list[str]:
-    return [word.lower() for word in _WORD.findall(text.replace("\u2019", "'"))]
 
 
 def check_names(verdict: Mapping[str, Any], expected: list[str], answer: str) -> None:

@@ -23,7 +23,11 @@ Scalar = bool | int | float
 
 def _float_first(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
     """Return a float as it is: most rewards are floats, and pydantic's search of a union takes four times as long."""
-    return value if type(value) is float else handler(single_value(value))
+    if type(value) is float:
+        return value
+    if isinstance(value, str | bytes):  # pydantic would make True of "yes", and False of "off"
+        raise ValueError(f"expected a number or None, got the text {value!r:.100}")
+    return handler(single_value(value))
 
 
 def dataclass_advice(model: Any) -> str | None:

@@ -85,8 +85,9 @@ def _player_agent(settings: PlaySettings, sessions: Sessions) -> PlayerAgent:
     make_player = random_players(sessions) if settings.player == "random" else scripted_players(sessions)
     if make_player is None:
         raise ConfigurationError(
-            f"{settings.environment} has no scripted player; take the random player or a model. "
-            "An environment's package names its player in openenv.yaml."
+            f"{settings.environment} has no scripted player. Choose --player random, or a model: --model with the "
+            "folder of a run or a model, 'smollm2' or an id on the Hub, or with a model's name and --llm-endpoint URL. "
+            "A scripted player is named in openenv.yaml."
         )
     return PlayerAgent(
         make_player,
