@@ -139,12 +139,14 @@ class AnswerCounts:
         """Return a number of answers as a share of all."""
         return count / self.answers if self.answers else 0.0
 
-    def warnings(self, rule: AnswerRule) -> Iterator[tuple[str, str]]:
-        """Yield name and text of each warning of what these answers spoil, under a rule."""
+    def warnings(self, rule: AnswerRule | None) -> Iterator[tuple[str, str]]:
+        """Yield name and text of each warning of what these answers spoil, under a rule if it is known."""
         if self.share(self.illegal) >= _DOUBTFUL:
-            played_as = rule.illegal_answers == "fallback" and rule.fallback is not None
-            doubt = f"; {rule}, so rewards are not those of its own answers" if played_as else f"; {rule}"
-            remedy = "try --lenient, --form tools or text, a larger model, or --illegal-answers end"
+            doubt = "" if rule is None else f"; {rule}"
+            remedy = "try --lenient, the other --form, or a larger model"
+            if rule is not None and rule.illegal_answers == "fallback" and rule.fallback is not None:
+                doubt += ", so rewards are not those of its own answers"
+                remedy += ", and read the scores by legal answers, or set --illegal-answers end"
             yield "illegal_answers", illegal_text(self.share(self.illegal), "", self.illegal_texts, doubt, remedy)
         if self.share(self.cut) >= CUT_ANSWERS:
             yield (

@@ -283,7 +283,7 @@ def _answers(
         return results.rule, results.answers, list(results.warnings.values())
     answers = AnswerCounts.of_lines(episode.answers for episode in episodes)
     rule = AnswerRule.of(settings) if "illegal_answers" in settings else None
-    return rule, answers, [text for _, text in answers.warnings(rule or AnswerRule())]
+    return rule, answers, [text for _, text in answers.warnings(rule)]
 
 
 def _estimates(results: Evaluation | None, episodes: list[PlayedEpisode]) -> list[dict[str, Any]]:
