@@ -39,7 +39,7 @@ _NO_CALLS = 0.1
 
 @dataclass(frozen=True)
 class AnswerRule:
-    """How answers are read, and what an illegal one does.
+    """Reading of answers, and effect of an illegal one.
 
     Attributes:
         illegal_answers: What it does.

@@ -85,7 +85,7 @@ def diagnose(
         config: The run's settings.
         metrics: The lines of ``metrics.jsonl`` so far.
         scores: The scores so far, by `score_name`.
-        rollouts: The last lines of ``rollouts.jsonl``, by which solved groups are told from failed ones.
+        rollouts: The last lines of ``rollouts.jsonl``, which show whether groups without variance are solved.
 
     Returns:
         The warnings, in the order of the environments; none where fewer than ten steps were done and nothing was

@@ -18,10 +18,10 @@ from openenv.train.agents.policy import Policy, takes_gpu
 from openenv.train.episodes.illegal_texts import IllegalTexts
 from openenv.train.generation.trainers import max_context_of
 from openenv.train.rewards.environment_reward import log_components
+from openenv.train.rollout.resampling import is_flat, play_resampled
 from openenv.train.run.components import component_rewards, weighted_rewards
-from openenv.train.run.environments import OpenRun, training_spec
+from openenv.train.run.environments import OpenRun, group_environments, training_spec
 from openenv.train.run.lora import lora_config
-from openenv.train.run.resampling import Resampling, is_flat
 from openenv.train.settings.config import TrainConfig
 from openenv.train.tasks.order import prompt_groups
 from openenv.train.trl.rollout_function import RolloutFunction
@@ -43,11 +43,16 @@ class _RunRollouts:
         self._play = play
         self._illegal_texts = illegal_texts
         self._config = config
-        self._resampling = Resampling(self._play_rewarded, config, dataset) if config.resample else None
+        self._dataset = dataset
+        self._environments = group_environments(config) if config.resample else []
 
     def __call__(self, prompts: Sequence[Any], trainer: GRPOTrainer) -> dict[str, list[Any]]:
         """Play the episodes; ``training_reward`` is that of the components which the run learns from."""
-        fields = (self._resampling or self._play_rewarded)(prompts, trainer)
+        if self._config.resample:
+            rows = (self._config, self._dataset, self._environments)
+            fields = play_resampled(self._play_rewarded, prompts, trainer, *rows)
+        else:
+            fields = self._play_rewarded(prompts, trainer)
         names = fields.get("environment_name") or [""] * len(prompts)
         for name, texts in zip(names, fields["illegal_texts"], strict=True):
             self._illegal_texts.add(name, texts)

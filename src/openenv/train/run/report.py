@@ -229,7 +229,7 @@ def _summary(scores: Mapping[str, Score], config: TrainConfig, metrics: Sequence
 
 
 def _resampled(config: TrainConfig, metrics: Sequence[Mapping[str, Any]]) -> str:
-    """Return what the groups cost that were played in the place of others."""
+    """Return the cost of the groups that were played instead of others."""
     if not config.resample:
         return ""
     episodes, tokens = (

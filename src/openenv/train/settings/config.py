@@ -299,7 +299,7 @@ class TrainConfig(BaseModel):
 
     @property
     def answer_rule(self) -> AnswerRule:
-        """How answers are read, and what an illegal one does."""
+        """Reading of answers, and effect of an illegal one."""
         return AnswerRule(self.illegal_answers, self.illegal_penalty, self.fallback, self.lenient)
 
     @property

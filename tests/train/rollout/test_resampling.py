@@ -1,4 +1,4 @@
-"""Groups without variance: other tasks in their place, and what these cost."""
+"""Groups without variance: other tasks instead of them, and what these cost."""
 
 from collections.abc import Sequence
 from types import SimpleNamespace
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from openenv.train.run.resampling import Resampling, is_flat
+from openenv.train.rollout.resampling import is_flat, play_resampled
 from openenv.train.settings.config import TrainConfig
 
 ROWS = [{"prompt": f"task {number}"} for number in range(6)]
@@ -29,7 +29,7 @@ def resampled(player: Player, step: int = 0, **settings: Any) -> dict[str, list[
     config = TrainConfig(environment="catch", steps=3, rollouts=4, group_size=2, **settings)
     trainer: Any = SimpleNamespace(state=SimpleNamespace(global_step=step))
     prompts = [row["prompt"] for row in ROWS[2 * step : 2 * step + 2] for _ in range(2)]
-    return Resampling(player, config, ROWS)(prompts, trainer)
+    return play_resampled(player, prompts, trainer, config, ROWS, [""] * len(ROWS))
 
 
 @pytest.mark.parametrize(
