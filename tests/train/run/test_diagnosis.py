@@ -156,7 +156,7 @@ def test_groups_that_are_solved_are_none_to_worry_about() -> None:
 
 
 def test_what_is_best_is_known_of_other_players_too() -> None:
-    same = {"flat_groups": 1.0, "reward": 0.5, "best_reward": 0.5, "worst_reward": 0.5}
+    same: dict[str, Any] = {"flat_groups": 1.0, "reward": 0.5, "best_reward": 0.5, "worst_reward": 0.5}
     scores = {BEFORE: score(0.4), SCRIPTED: score(1.0, 1.0)}
     assert found(steps(**same), scores, played([0.5] * 4)).keys() == {"flat_groups"}, "the scripted player gets more"
     assert found(steps(**{**same, "reward": 1.0, "best_reward": 1.0, "worst_reward": 1.0}), scores) == {}
