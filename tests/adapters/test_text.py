@@ -313,10 +313,52 @@ def test_instructions_use_the_fields_description() -> None:
     assert ActionText(Guess).instructions() == "Answer with an English word and nothing else."
 
 
+@pytest.mark.parametrize(
+    ("action", "text", "read"),
+    [
+        (Move, 'The answer is "left."', Move(direction="left")),
+        (Move, "I go LEFT, left!", Move(direction="left")),
+        (Choose, "My number is -1.", Choose(number=-1)),
+        (Choose, "**2**", Choose(number=2)),
+        (Perhaps, "I choose red", Perhaps(colour="red")),
+        (Bid, "I would bid 12 on it.", Bid(amount=12)),
+        (Move, "left or right", None),
+        (Move, "leftovers", None),
+        (Move, "", None),
+        (Choose, "7", None),
+        (Choose, "1.5", None),
+        (Bid, "between 3 and 4", None),
+        (Drive, "left, fast", None),
+    ],
+)
+def test_lenient_reading_finds_the_one_value_in_a_text(action: type[BaseModel], text: str, read: Any) -> None:
+    for form in (action, action.model_json_schema()):
+        assert not ActionText(form).read(text).legal
+        reading = ActionText(form, lenient=True).read(text)
+        assert reading.legal is (read is not None)
+        if read is not None:
+            assert ActionText(form).write(cast("Any", reading.action)) == ActionText(action).write(read)
+
+
+def test_lenient_reading_takes_the_longer_of_two_values() -> None:
+    class Step(Action):
+        to: Literal["up", "up left", "left"]
+
+    assert ActionText(Step, lenient=True).read("So: up left!").action == Step(to="up left")
+    assert not ActionText(Step, lenient=True).read("up, then left").legal
+
+
+@given(st.text(max_size=200))
+def test_lenient_reading_changes_no_text_that_is_legal_without_it(text: str) -> None:
+    for action in (Move, Choose, Whisper, Bid, Drive, Perhaps):
+        strict, lenient = ActionText(action).read(text), ActionText(action, lenient=True).read(text)
+        assert not strict.legal or lenient == strict
+
+
 @given(st.text(max_size=200))
 def test_any_text_is_read_without_an_exception(text: str) -> None:
     for action in (Move, Whisper, Bid, Drive, Write, Wait, Perhaps):
-        for actions in (ActionText(action), ActionText(action.model_json_schema())):
+        for actions in (ActionText(action), ActionText(action.model_json_schema(), lenient=True)):
             reading = actions.read(text)
             assert reading.legal or reading.problem
 

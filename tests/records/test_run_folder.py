@@ -140,3 +140,21 @@ def test_a_run_that_goes_on_has_no_end_yet(tmp_path: Path) -> None:
     folder.write_scores(dict.fromkeys(("random player", "after training", "after training, sampled"), score))
     folder.forget_end()
     assert list(folder.read_scores()) == ["random player"]
+
+
+def test_warnings_are_kept_until_the_steps_are_done_again(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    assert folder.read_warnings() == []
+    folder.write_warnings(["flat", "ünclear"])
+    assert folder.read_warnings() == ["flat", "ünclear"]
+    folder.forget_after(None)
+    assert folder.read_warnings() == []
+
+
+def test_the_rollouts_of_the_last_steps(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    assert folder.last_rollouts(10) == []
+    for step in (1, 2, 2, 3):
+        folder.add_rollouts({"step": step, "episodes": []})
+    assert [line["step"] for line in folder.last_rollouts(2)] == [2, 2, 3]
+    assert [line["step"] for line in folder.last_rollouts(10)] == [1, 2, 2, 3]

@@ -81,6 +81,14 @@ def test_metrics_are_read_as_the_file_grows(http: TestClient, folder: RunFolder)
     assert (anew["start"], anew["rows"]) == (0, [{"step": 7}, {"step": 8}]), "a resumed run: the file is longer again"
 
 
+def test_warnings_and_the_rule_for_illegal_answers_are_shown(http: TestClient, folder: RunFolder) -> None:
+    assert progress(http)["warnings"] == []
+    folder.write_warnings(["In 90% of the groups"])
+    shown = progress(http)
+    assert shown["warnings"] == ["In 90% of the groups"]
+    assert shown["illegal_rule"] == "each is played as the environment's own fallback, where it has one"
+
+
 def test_the_state_is_that_of_the_process(http: TestClient, folder: RunFolder) -> None:
     assert progress(http)["state"] == "interrupted"
     with folder.held():

@@ -11,10 +11,11 @@ of an action are its required fields, or all fields where none is required; ``me
 A text that is no legal action gives a `Reading` with a ``problem``. Its ``action`` is then the fallback: the given one;
 else the action that the class makes without arguments; else the one in the middle where there is a finite number, which
 on a scale such as left, stay, right is the one that does least; else ``None``, and nothing should be sent to the
-environment.
+environment. Lenient reading finds the one value in a text that has words around it, as in ``The answer is "left."``.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -33,6 +34,7 @@ __all__ = ["ActionText", "Reading", "hidden_text_warning", "observation_fields",
 MAX_CHOICES = 1000
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 _NOT_SHOWN = frozenset({"done", "reward", "metadata"})
+_NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\w])")
 
 
 def observation_fields(observation: BaseModel | Mapping[str, Any]) -> dict[str, Any]:
@@ -119,6 +121,7 @@ class ActionText:
     Args:
         action: The action's class, or its JSON Schema where the class is not at hand. It may stand for several kinds.
         fallback: The text that an illegal text counts as; ``None`` for the rule of this module.
+        lenient: Whether a text with exactly one value in it, of those that are legal, is read as that value.
 
     Attributes:
         kinds: The fields that an agent fills in, for each kind of action.
@@ -141,7 +144,9 @@ class ActionText:
         Reading(action=Move(direction='stay'), problem="expected one of left, stay, right; got 'jump'")
     """
 
-    def __init__(self, action: type[BaseModel] | Mapping[str, Any], fallback: str | None = None) -> None:
+    def __init__(
+        self, action: type[BaseModel] | Mapping[str, Any], fallback: str | None = None, *, lenient: bool = False
+    ) -> None:
         self._action_class = action if isinstance(action, type) else None
         self.schema: Mapping[str, Any] = action.model_json_schema() if isinstance(action, type) else action
         kinds = [member.schema for member in members(self.schema)]
@@ -150,6 +155,7 @@ class ActionText:
         self._required = tuple(kinds[0].get("required", ())) if len(kinds) == 1 else ()
         self._payloads = _finite_payloads(self.fields) if len(self.kinds) == 1 else {}
         self.choices = tuple(self._payloads)
+        self._lenient = lenient
         self.fallback, self._fallback_action = self._read_fallback(fallback)
 
     @property
@@ -166,7 +172,8 @@ class ActionText:
         try:
             return Reading(self._make(self._payload(text.strip())))
         except _IllegalTextError as error:
-            return Reading(self._fallback_action, str(error))
+            action = self._only_action_in(text) if self._lenient else None
+            return Reading(self._fallback_action, str(error)) if action is None else Reading(action)
 
     def write(self, action: BaseModel | Mapping[str, Any]) -> str:
         """Write an action so that `read` gives it back."""
@@ -238,6 +245,22 @@ class ActionText:
         if len(alike) == 1:
             return self._payloads[alike[0]]
         raise _IllegalTextError(f"expected one of {', '.join(self.choices[:50])}; got {_shortened(text)!r}")
+
+    def _only_action_in(self, text: str) -> BaseModel | dict[str, Any] | None:
+        """Return the action whose value is the only legal one in a text; ``None`` where there is none, or another."""
+        if self.choices:
+            longest_first = sorted(self.choices, key=len, reverse=True)  # "up left" is not "up"
+            values_text = "|".join(map(re.escape, longest_first))
+            found = re.findall(rf"(?<!\w)(?<!\d\.)(?:{values_text})(?!\w|\.\d)", text, re.IGNORECASE)
+        elif self._has_one_field and self._only_field.get("type") in ("integer", "number"):
+            found = _NUMBER.findall(text)
+        else:
+            return None
+        try:
+            values = [self._payload(value) for value in found]
+            return self._make(values[0]) if values and all(value == values[0] for value in values) else None
+        except _IllegalTextError:
+            return None
 
     def _default_payload(self) -> dict[str, Any] | None:
         if len(self.kinds) > 1:

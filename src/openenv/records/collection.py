@@ -27,7 +27,8 @@ class Collection:
     episode its ``index``, ``environment``, ``task``, ``reward``, ``rewards``, ``length``, ``illegal_actions`` and
     ``done``. Where the environment has a rubric it also has ``reward_components``, the sums of the components' scores,
     and ``components``, the scores of each step; and ``step_rewards``, the credit of each step, where a trajectory
-    rubric gives it. ``episode_id`` is there where ids were requested. Pictures are left out.
+    rubric gives it. ``episode_id`` is there where ids were requested; ``illegal_texts``, ``cut_answers`` and
+    ``answers_without_call`` where there are any. Pictures are left out.
     """
 
     def __init__(self, path: Path) -> None:
@@ -107,7 +108,9 @@ class Collection:
         return not is_draft(file, self.settings) and not file.name.startswith(self.traces.name)
 
     def _check_same(self, settings: Mapping[str, Any]) -> None:
-        before = read_json(self.settings)
+        # An earlier version had one rule for illegal answers, with the environment's own fallback.
+        rule = {"illegal_answers": "fallback", "lenient": False, "fallback": settings.get("fallback")}
+        before, settings = {**rule, **read_json(self.settings)}, {**rule, **settings}
         differing = [name for name in {**before, **settings} if before.get(name) != settings.get(name)]
         if differing:
             name = differing[0]

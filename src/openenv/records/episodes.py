@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from math import isfinite
 from pathlib import Path
 from statistics import fmean
@@ -13,6 +13,7 @@ from pydantic import BaseModel, FiniteFloat, ValidationError
 
 from openenv.core.documents import DocumentError, parse_json, read_json
 from openenv.core.exceptions import ConfigurationError
+from openenv.records.answers import AnswerCounts, AnswerRule
 from openenv.records.collection import Collection
 from openenv.records.evaluation import Evaluation, read_evaluation
 from openenv.records.lines import GrowingFile, objects_of
@@ -33,6 +34,7 @@ class PlayedEpisode:
         length: Number of its actions.
         illegal_actions: Number of those that were illegal.
         components: Sums of the scores of the reward's components.
+        rare: Numbers of its answers of the rarer kinds, by the names of `Collection`; empty in most episodes.
     """
 
     offset: int
@@ -41,6 +43,12 @@ class PlayedEpisode:
     length: int
     illegal_actions: int
     components: Mapping[str, float]
+    rare: Mapping[str, Any]
+
+    @property
+    def answers(self) -> dict[str, Any]:
+        """Numbers of its answers, by the names of `Collection`."""
+        return {"length": self.length, "illegal_actions": self.illegal_actions, **self.rare}
 
 
 @dataclass(slots=True)
@@ -86,6 +94,9 @@ class PlayedTask:
         return component_means([episode.components for episode in self.episodes])
 
 
+_RARE = ("cut_answers", "answers_without_call", "illegal_texts")
+
+
 class _Line(BaseModel):
     """Line of an episode, or of one that was left out, as far as it is shown."""
 
@@ -95,12 +106,16 @@ class _Line(BaseModel):
     length: int = 0
     illegal_actions: int = 0
     reward_components: dict[str, float] = {}
+    cut_answers: int = 0
+    answers_without_call: int = 0
+    illegal_texts: dict[str, int] = {}
     reason: str = ""
 
     def episode(self, offset: int) -> PlayedEpisode:
         components = {name: value for name, value in self.reward_components.items() if isfinite(value)}
         numbers = (self.index, self.reward, self.length, self.illegal_actions)
-        return PlayedEpisode(offset, *numbers, components)
+        rare = {name: value for name in _RARE if (value := getattr(self, name))}
+        return PlayedEpisode(offset, *numbers, components, rare)
 
 
 def is_episode_folder(folder: Path) -> bool:
@@ -139,6 +154,7 @@ class EpisodeFolder:
             results, problem = read_evaluation(self._files.path)
             is_evaluation = "samples" in settings or results is not None or problem is not None
             episodes = list(self._all())
+            rule, answers, warnings = _answers(settings, results, episodes)
             return {
                 "name": self._files.path.resolve().name,
                 "kind": "evaluation" if is_evaluation else "collection",
@@ -154,6 +170,9 @@ class EpisodeFolder:
                 "success_reward": results.success_reward if results else None,
                 "mean_length": fmean(episode.length for episode in episodes) if episodes else None,
                 "illegal_actions": fmean(episode.illegal_actions for episode in episodes) if episodes else None,
+                "illegal_rule": None if rule is None else str(rule),
+                "answers": asdict(answers),
+                "warnings": warnings,
                 "estimates": _estimates(results, episodes),
                 "problem": problem,
             }
@@ -254,6 +273,17 @@ def _line_of(content: bytes) -> _Line | None:
         return _Line.model_validate_json(written)
     except (DocumentError, ValidationError):
         return None
+
+
+def _answers(
+    settings: Mapping[str, Any], results: Evaluation | None, episodes: list[PlayedEpisode]
+) -> tuple[AnswerRule | None, AnswerCounts, list[str]]:
+    """Return the rule for illegal answers, ``None`` where an earlier version has noted none; numbers; warnings."""
+    if results is not None and results.answers is not None:
+        return results.rule, results.answers, list(results.warnings.values())
+    answers = AnswerCounts.of_lines(episode.answers for episode in episodes)
+    rule = AnswerRule.of(settings) if "illegal_answers" in settings else None
+    return rule, answers, [text for _, text in answers.warnings(rule)]
 
 
 def _estimates(results: Evaluation | None, episodes: list[PlayedEpisode]) -> list[dict[str, Any]]:

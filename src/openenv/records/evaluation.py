@@ -9,8 +9,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from openenv.core.documents import read_json, write_json
 from openenv.core.exceptions import ConfigurationError
+from openenv.records.answers import AnswerCounts, AnswerRule
 
-__all__ = ["Estimate", "Evaluation", "TaskResult", "read_evaluation"]
+__all__ = ["Estimate", "Evaluation", "LegalScores", "TaskResult", "read_evaluation"]
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,21 @@ class TaskResult:
 
 
 @dataclass(frozen=True)
+class LegalScores:
+    """Scores of a player by its legal answers alone.
+
+    Attributes:
+        episodes: Episodes without an illegal answer.
+        mean_reward: Mean reward of these; ``None`` without any.
+        pass_at: pass@k, by ``k``, where an attempt with an illegal answer is no success.
+    """
+
+    episodes: int
+    mean_reward: Estimate | None
+    pass_at: dict[int, Estimate]
+
+
+@dataclass(frozen=True)
 class Evaluation:
     """Results of a player.
 
@@ -77,6 +93,10 @@ class Evaluation:
         greedy: The same with the most likely tokens, one attempt at each task, for the model of a training run.
         reward_components: Mean of each component's scores, summed over an episode, by name; without the episodes in
             which the component was not called.
+        rule: How answers were read, and what an illegal one did; ``None`` in results of earlier versions.
+        answers: Numbers of answers, and how many were illegal, cut off or without a call; ``None`` as above.
+        legal: Scores by legal answers alone; ``None`` as above.
+        warnings: What makes the figures doubtful, each in a sentence, by the name of the check.
     """
 
     environment: str
@@ -92,6 +112,10 @@ class Evaluation:
     temperature: float | None = None
     greedy: "Evaluation | None" = None
     reward_components: dict[str, Estimate] = field(default_factory=dict)
+    rule: AnswerRule | None = None
+    answers: AnswerCounts | None = None
+    legal: LegalScores | None = None
+    warnings: dict[str, str] = field(default_factory=dict)
 
     @property
     def episodes(self) -> int:
@@ -117,7 +141,16 @@ class Evaluation:
             rows.append(("reward", self.greedy.reward_name, self.greedy.mean_reward))
         rows += [("component", name, estimate) for name, estimate in self.reward_components.items()]
         rows += [("chance", f"pass@{k}", estimate) for k, estimate in self.pass_at.items()]
+        rows += self.legal_rows()
         return [{"kind": kind, "name": name, **asdict(estimate)} for kind, name, estimate in rows]
+
+    def legal_rows(self) -> list[tuple[str, str, Estimate]]:
+        """Return kind, name and estimate of each score by legal answers alone; none where no answer was illegal."""
+        if self.legal is None or self.answers is None or not self.answers.illegal:
+            return []
+        rows = [("chance", f"pass@{k} by legal answers", estimate) for k, estimate in self.legal.pass_at.items()]
+        mean = self.legal.mean_reward
+        return rows if mean is None else [("reward", "reward by legal answers", mean), *rows]
 
     def save(self, path: Path) -> None:
         """Write everything as JSON, whole or not at all."""

@@ -3,7 +3,7 @@
 import fcntl
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from datetime import datetime
@@ -66,6 +66,7 @@ class RunFolder:
           traces.db       the same episodes and those of evaluations, by requests and tokens; see openenv.traces
           warm_up/        the model after the examples, if there are any, and warm_up/metrics.jsonl
           scores.json     mean rewards before and after, and of the other players
+          warnings.json   what keeps the model from learning, and what makes a figure doubtful, a sentence each
           checkpoints/    checkpoint-100/ and so on, to resume from
           model/          the trained model and its tokenizer
           curve.png
@@ -80,6 +81,7 @@ class RunFolder:
         self.rollouts = path / "rollouts.jsonl"
         self.traces = path / "traces.db"
         self.scores = path / "scores.json"
+        self.warnings = path / "warnings.json"
         self.warm_up = path / "warm_up"
         self.checkpoints = path / "checkpoints"
         self.model = path / "model"
@@ -167,6 +169,7 @@ class RunFolder:
         for later in self.checkpoints.glob("checkpoint-*"):
             if step_of(later) > step:
                 shutil.rmtree(later)
+        self.warnings.unlink(missing_ok=True)
         for file in (self.metrics, self.rollouts):
             if file.is_file():
                 keep_objects(file, lambda row: bool(row["step"] <= step))
@@ -235,6 +238,26 @@ class RunFolder:
     def write_scores(self, scores: dict[str, Score]) -> None:
         """Write the scores, whole or not at all."""
         write_json(self.scores, {name: asdict(score) for name, score in scores.items()})
+
+    def read_warnings(self) -> list[str]:
+        """Return the warnings so far; none where an earlier version has written none."""
+        try:
+            warnings = read_json(self.warnings)
+        except ConfigurationError:
+            return []
+        return [str(warning) for warning in warnings] if isinstance(warnings, list) else []
+
+    def write_warnings(self, warnings: Sequence[str]) -> None:
+        """Write the warnings, whole or not at all."""
+        write_json(self.warnings, list(warnings))
+
+    def last_rollouts(self, steps: int) -> list[dict[str, Any]]:
+        """Return the lines of the last optimiser steps in ``rollouts.jsonl``."""
+        last, lines = self.rollouts_at(None)
+        if last is None:
+            return []
+        before = (self.rollouts_at(step)[1] for step in range(max(1, last - steps + 1), last))
+        return [*(line for each in before for line in each), *lines]
 
     def _environments(self) -> list[str]:
         """Return the names of several environments; of one, an empty name."""

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 from starlette.routing import BaseRoute
 
+from openenv.records.answers import AnswerRule
 from openenv.records.run_folder import RunFolder
 from openenv.records.scores import Score
 from openenv.traces.episodes import Count
@@ -51,10 +52,13 @@ def run_routes(folder: str | Path, traces: str | Path | None = None) -> list[Bas
 def _progress(run: RunFolder, query: Mapping[str, str]) -> Any:
     state = run.state  # before the metrics, so that none comes after the end
     last_read = _ProgressQuery.model_validate(query)
+    settings = run.read_settings()
     return {
         "name": run.path.resolve().name,
         "state": state,
-        "settings": run.read_settings(),
+        "settings": settings,
+        "illegal_rule": AnswerRule.of(settings).in_settings,
+        "warnings": run.read_warnings(),
         "starts": [start.as_json() for start in run.read_starts()],
         "scores": {name: _shown(score) for name, score in run.read_scores().items()},
         **run.metrics_after(last_read.offset, last_read.mark)._asdict(),

@@ -168,3 +168,34 @@ def test_nothing_less_than_one(openenv_here: Any, option: str) -> None:
     ended = openenv_here("collect", "catch", "--output", "data", option, "0")
     assert ended.returncode == 2
     assert option in ended.stderr
+
+
+def test_nonsense_is_warned_of_and_its_rule_is_on_record(openenv_here: Any, tmp_path: Path) -> None:
+    model = ScriptedModel(lambda messages: "I like bananas.")
+    with model.server:
+        ended = openenv_here(
+            "collect",
+            "catch",
+            "--model",
+            "climber",
+            "--llm-endpoint",
+            model.url,
+            "--form",
+            "text",
+            "-n",
+            "4",
+            "--min-reward",
+            "1",
+            "--output",
+            tmp_path / "data",
+            "--illegal-answers",
+            "end",
+            "--no-traces",
+        )
+    assert "0 episodes" in ended.stdout
+    assert "illegal answers: 4 of 4, each ends its episode" in ended.stdout
+    assert "100% of the answers were no legal action, most often 'I like bananas.' (4 times)" in " ".join(
+        ended.stdout.split()
+    )
+    settings = json.loads((tmp_path / "data" / "settings.json").read_text())
+    assert (settings["illegal_answers"], settings["fallback"], settings["lenient"]) == ("end", "stay", False)

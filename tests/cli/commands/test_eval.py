@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.support.environment_folders import scaffold
+from tests.support.models.model_server import ScriptedModel
 
 
 def test_what_is_shown_and_where_it_lies(openenv_here: Any, tmp_path: Path) -> None:
@@ -104,3 +105,61 @@ def test_parameters_of_every_reset(openenv_here: Any, tmp_path: Path) -> None:
     assert [task["task"]["word_length"] for task in json.loads(ended.stdout)["tasks"]] == [4, 4]
     assert json.loads((tmp_path / "e" / "settings.json").read_text())["reset"] == {"word_length": 4}
     assert "were played with reset {'word_length': 4}, not None" in openenv_here(*command).stderr
+
+
+def evaluated(openenv_here: Any, folder: Path, answer: str, *options: str) -> tuple[str, dict[str, Any]]:
+    """Evaluate a model that gives one answer; return what is shown, and the results."""
+    model = ScriptedModel(lambda messages: answer)
+    played = ["eval", "catch", "--model", "climber", "--llm-endpoint", model.url, "--tasks", "8", "--no-traces"]
+    with model.server:
+        ended = openenv_here(*played, "--output", folder, *options)
+    assert ended.returncode == 0, ended.stderr
+    return " ".join(ended.stdout.split()), json.loads((folder / "results.json").read_text())
+
+
+def test_nonsense_that_wins_as_the_fallback_is_warned_of(openenv_here: Any, tmp_path: Path) -> None:
+    shown, results = evaluated(openenv_here, tmp_path / "e", "I like bananas.", "--form", "text")
+    assert results["pass_at"]["1"]["value"] == 0.5, "as before: the fallback wins half of these games"
+    assert results["legal"] == {"episodes": 0, "mean_reward": None, "pass_at": {"1": results["legal"]["pass_at"]["1"]}}
+    assert results["legal"]["pass_at"]["1"]["value"] == 0.0
+    assert "pass@1 by legal answers 0.000" in shown
+    assert "illegal actions 9.00 100% of answers episodes without one 0 of 8" in shown
+    assert "illegal answers: each is played as 'stay'" in shown
+    assert "warning: 100% of the answers were no legal action, most often 'I like bananas.' (72 times)" in shown
+    assert "warning: The mean reward is of 8 tasks and one seed, with a 95% interval 1.79 wide" in shown
+    assert results["warnings"].keys() == {"illegal_answers", "few_episodes"}
+    assert results["answers"]["illegal_texts"] == {"I like bananas.": 72}
+
+
+def test_a_model_that_calls_no_tool_is_not_one_that_lost(openenv_here: Any, tmp_path: Path) -> None:
+    shown, results = evaluated(openenv_here, tmp_path / "e", "I would go left.")
+    assert "answers without a call 100% 8 episodes without a call 100% 8" in shown
+    assert "illegal answers: none is played" in shown
+    assert "warning: In 100% of the episodes the model called no tool at all, so nothing was played" in shown
+    assert (results["answers"]["no_calls"], results["answers"]["answers"]) == (8, 8)
+
+
+@pytest.mark.parametrize(
+    ("options", "reward", "length", "words"),
+    [
+        (["--illegal-answers", "end"], 0.0, 1, "each ends its episode"),
+        (["--illegal-answers", "penalty", "--illegal-penalty", "0.5", "--max-turns", "3"], -1.5, 3, "each costs 0.5"),
+        (["--fallback", "left", "--max-turns", "2"], 0.0, 2, "each is played as 'left'"),
+    ],
+)
+def test_what_an_illegal_answer_does_is_a_setting(
+    openenv_here: Any, tmp_path: Path, options: list[str], reward: float, length: int, words: str
+) -> None:
+    shown, results = evaluated(openenv_here, tmp_path / "e", "bananas", "--form", "text", *options)
+    assert (results["mean_reward"]["value"], results["mean_length"]) == (reward, length)
+    assert f"illegal answers: {words}" in shown
+
+
+def test_lenient_reading_is_a_setting_that_an_evaluation_states(openenv_here: Any, tmp_path: Path) -> None:
+    strict, results = evaluated(openenv_here, tmp_path / "strict", 'The answer is "left."', "--form", "text")
+    assert results["answers"]["illegal"] == 72
+    shown, results = evaluated(openenv_here, tmp_path / "e", 'The answer is "left."', "--form", "text", "--lenient")
+    assert (results["answers"]["illegal"], results["rule"]["lenient"]) == (0, True)
+    assert "answers are read leniently" in shown
+    assert "answers are read leniently" not in strict
+    assert "by legal answers" not in shown

@@ -336,3 +336,17 @@ def test_pictures_are_passed_on(actions: Literal["tools", "text"]) -> None:
     assert [turn.observation.partition("\n")[0] for turn in played.episode.turns] == ["side ahead", "side left"]
     assert "screenshot" not in texts
     assert "cells [[[8, 5, 2]" in texts
+
+
+class CutModel(ModelServer):
+    """Ends each answer at its limit of tokens."""
+
+    def chat(self, body: dict[str, Any]) -> Any:
+        answer = super().chat(body)
+        answer["choices"][0]["finish_reason"] = "length"
+        return answer
+
+
+def test_answers_that_end_at_their_limit_of_tokens_are_counted(stairs_client: Client) -> None:
+    played = play(stairs_client, CutModel(climb), [{"seed": 2}])
+    assert [(each.episode.cut_answers, len(each.episode.turns)) for each in played] == [(3, 3)]

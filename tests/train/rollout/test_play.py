@@ -12,6 +12,7 @@ from openenv.core.exceptions import (
     RequestRejectedError,
     ServerExecutionError,
 )
+from openenv.records.answers import AnswerRule
 from openenv.train.forms.moves import Move
 from openenv.train.rollout.play import Play
 
@@ -118,3 +119,58 @@ def test_an_agent_that_makes_no_move_ends_the_episode() -> None:
 def test_what_the_reset_is_sent_may_be_less_than_the_task() -> None:
     play = Play({"seed": 1, "note": "x"}, parameters={"seed": 1})
     assert (play.parameters, play.episode.parameters) == ({"seed": 1}, {"seed": 1, "note": "x"})
+
+
+NONSENSE = Move("bananas", {"move": "stay"}, "expected one of left, stay; got 'bananas'")
+
+
+def test_an_illegal_answer_is_played_as_the_fallback_unless_another_rule_is_set() -> None:
+    play = begun()
+    play.act([NONSENSE])
+    assert to_do(play) == [NONSENSE]
+    play.note(StepResult("middle", reward=1.0))
+    assert (play.is_over, play.episode.reward, play.episode.illegal_actions) == (False, 1.0, 1)
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.25])
+def test_an_illegal_answer_may_cost_reward_and_is_not_played_then(penalty: float) -> None:
+    play = begun(rule=AnswerRule("penalty", penalty))
+    play.act([NONSENSE])
+    assert [move.action for move in to_do(play)] == [None]
+    play.note(None)
+    assert (play.is_over, play.observation, play.episode.turns[0].action) == (False, "start", "bananas")
+    done(play, StepResult("end", reward=1.0, done=True))
+    assert [turn.reward for turn in play.episode.turns] == [-penalty, 1.0]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        None,
+        InvalidRequestError("the wall"),
+        StepResult({"tool_name": "look", "result": None, "error": {"message": "no such room"}}, reward=0.0),
+    ],
+)
+def test_an_illegal_answer_may_end_the_episode(answer: Any) -> None:
+    play = begun(rule=AnswerRule("end"))
+    play.act([NONSENSE if answer is None else STEP, STEP])
+    play.note(answer)
+    assert (play.is_over, play.episode.cut_by, play.next_move) == (True, "illegal_answers", None)
+    assert (play.episode.illegal_actions, len(play.episode.turns), play.episode.error) == (1, 1, None)
+
+
+def test_the_environment_s_own_end_is_no_rule_s() -> None:
+    play = begun(rule=AnswerRule("end"))
+    play.act([STEP])
+    play.note(StepResult({"tool_name": "look", "result": None, "error": "lost"}, reward=-1.0, done=True))
+    assert (play.episode.done, play.episode.cut_by) == (True, None)
+
+
+def test_answers_without_a_call_are_counted_and_those_that_are_missing_are_not() -> None:
+    silent = begun()
+    silent.act([])
+    assert (silent.is_over, silent.episode.answers_without_call) == (True, 1)
+    too_long = begun()
+    too_long.cut("max_context")
+    too_long.act([])
+    assert (too_long.episode.answers_without_call, too_long.episode.cut_by) == (0, "max_context")

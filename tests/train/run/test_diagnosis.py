@@ -1,5 +1,7 @@
 """What is said of a run's metrics and scores, each cause apart, without a training."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -34,8 +36,21 @@ def score(*rewards: float, illegal: float = 0.0, error: float = 0.01, texts: dic
     return Score(mean, error, 4.0, illegal, len(rewards), 1, [], list(rewards), {}, texts or {})
 
 
-def found(metrics: list[dict[str, Any]], scores: dict[str, Score] | None = None) -> dict[str, str]:
-    return {warning.name: str(warning) for warning in diagnose(CONFIG, metrics, scores or {})}
+def found(
+    metrics: list[dict[str, Any]], scores: dict[str, Score] | None = None, rollouts: Sequence[dict[str, Any]] = ()
+) -> dict[str, str]:
+    """Return the warnings by their names, but for that of few episodes, which these scores all have."""
+    warnings = diagnose(CONFIG, metrics, scores or {}, rollouts)
+    return {warning.name: str(warning) for warning in warnings if warning.name != "few_episodes"}
+
+
+def played(*groups: list[float], illegal: int = 0) -> list[dict[str, Any]]:
+    episodes = [
+        {"group": number, "task": {}, "reward": reward, "illegal_actions": illegal}
+        for number, rewards in enumerate(groups)
+        for reward in rewards
+    ]
+    return [{"step": 1, "environment": "", "episodes": episodes}]
 
 
 def test_a_run_that_goes_well_has_no_warnings() -> None:
@@ -125,6 +140,48 @@ def test_each_of_several_environments_has_its_own_warnings() -> None:
             steps(prefix="episode/a/"), steps(prefix="episode/b/", illegal_actions=4.0, max_turns=3), strict=True
         )
     ]
-    (warning,) = diagnose(config, rows, {"a: after training": score(1.0)})
+    (warning,) = diagnose(config, rows, {"a: after training": replace(score(1.0), episodes=200)})
     assert (warning.environment, warning.name) == ("b", "illegal_answers")
     assert str(warning).startswith("b: 100% of the answers")
+
+
+def test_groups_that_are_solved_are_none_to_worry_about() -> None:
+    solved, failed, mixed = [1.0] * 4, [-1.0] * 4, [1.0, -1.0, 1.0, 1.0]
+    row = steps(flat_groups=0.9, reward=0.5)
+    assert found(row, rollouts=played(*[solved] * 8, failed, mixed)) == {}
+    (text,) = found(row, rollouts=played(*[solved] * 3, *[failed] * 6, mixed)).values()
+    assert text.startswith("In 60% of the groups of the last 10 steps all episodes got the same reward")
+    assert "in another 30% all got the best reward, which is none to worry about: try" in text
+    assert "--resample 2" in text
+
+
+def test_what_is_best_is_known_of_other_players_too() -> None:
+    same: dict[str, Any] = {"flat_groups": 1.0, "reward": 0.5, "best_reward": 0.5, "worst_reward": 0.5}
+    scores = {BEFORE: score(0.4), SCRIPTED: score(1.0, 1.0)}
+    assert found(steps(**same), scores, played([0.5] * 4)).keys() == {"flat_groups"}, "the scripted player gets more"
+    assert found(steps(**{**same, "reward": 1.0, "best_reward": 1.0, "worst_reward": 1.0}), scores) == {}
+
+
+def test_a_penalty_is_a_variance_of_what_is_learned_from() -> None:
+    flat = played([0.0] * 4, [1.0] * 4)
+    for note in flat[0]["episodes"][:2]:
+        note["illegal_actions"] = 1
+    row = steps(flat_groups=0.5, reward=0.5)
+    assert found(row, rollouts=flat) == {}, "the group that has failed has some, so the flat one is the solved one"
+
+
+def test_episodes_without_a_call_are_counted_over_all_steps() -> None:
+    rows = [*steps(LAST_STEPS - 1), *steps(1, no_calls=1.0)]
+    assert found(rows) == {}
+    (text,) = found([*rows[:6], *steps(4, no_calls=1.0)]).values()
+    assert text.startswith("In 40% of the episodes of the last 10 steps the model called no tool at all")
+
+
+def test_a_headline_of_few_episodes_has_its_width() -> None:
+    few = replace(score(*[0.0, 1.0] * 4), low=0.1, high=0.9)
+    texts = {warning.name: warning.text for warning in diagnose(CONFIG, [], {BEFORE: score(-1.0), AFTER: few})}
+    assert texts["few_episodes"].startswith(
+        "The mean reward is of 8 episodes and one seed, with a 95% interval 0.8 wide: try a larger --eval-episodes"
+    )
+    enough = replace(few, episodes=30)
+    assert "few_episodes" not in {warning.name for warning in diagnose(CONFIG, [], {AFTER: enough})}

@@ -195,3 +195,19 @@ def test_components_have_means_of_their_own() -> None:
         "episode/a/reward_components/format": 0.5,
         "episode/a/reward_components/answer": 0.5,
     }
+
+
+def test_groups_without_variance_are_played_anew_and_their_cost_is_counted(watched: Watched, tmp_path: Path) -> None:
+    _, run = train(watched, tmp_path, steps=3, max_turns=1, fallback="wait", resample=2, illegal_penalty=0.0)
+    rows = run.read_metrics()
+    episodes = sum(row["episode/resampled_episodes"] for row in rows)
+    assert episodes > 0
+    assert sum(map(len, watched.batches[-8:])) >= episodes
+    assert all(row["episode/resampled_tokens"] == row["episode/resampled_episodes"] for row in rows), "a token each"
+    played = [len(line["episodes"]) for step in (1, 2, 3) for line in run.rollouts_at(step)[1]]
+    assert sum(played) == 3 * 8 + episodes
+
+
+def test_without_resampling_nothing_is_counted(watched: Watched, tmp_path: Path) -> None:
+    _, run = train(watched, tmp_path, steps=1)
+    assert not [name for name in run.read_metrics()[0] if "resampled" in name or "no_calls" in name]

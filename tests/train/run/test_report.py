@@ -179,3 +179,22 @@ def test_components_have_a_curve_and_a_table(tmp_path: Path) -> None:
     assert "<th>&lt;format&gt;" in table
     assert "<td>+0.500" in table
     assert component_table({RANDOM: score(0.2)}) == ""
+
+
+def test_the_headline_has_intervals_episodes_and_what_resampling_cost(tmp_path: Path) -> None:
+    config = TrainConfig(environment="catch", output_dir=tmp_path, name="run", resample=1, steps=2, rollouts=8)
+    folder = config.make_folder("catch")
+    for step in (1, 2):
+        cost = {"episode/resampled_episodes": 8.0, "episode/resampled_tokens": 30.0}
+        folder.add_metrics({"step": step, "episode/reward": 0.5, "episode/illegal_actions": 0.0, **cost})
+    folder.write_scores({BEFORE: score(0.25), AFTER: replace(score(0.5), episodes=8)})
+    warnings = write_report(folder, config, "tiny on catch")
+    words = " ".join(Page(folder.report.read_text()).words.split())
+    assert "Mean reward +0.250 [+0.230, +0.270] before and +0.500 [+0.480, +0.520] after 2 optimiser steps" in words
+    assert "Means of 8 episodes of one seed, 1, with 95% intervals." in words
+    assert (
+        "Illegal answers: each is played as the environment's own fallback, where it has one; each costs 0.1" in words
+    )
+    assert "16 further episodes of other tasks were played (100% more), with 60 tokens written" in words
+    assert [warning.name for warning in warnings] == ["few_episodes"]
+    assert folder.read_warnings() == [str(warning) for warning in warnings]

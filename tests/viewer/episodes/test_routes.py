@@ -157,3 +157,31 @@ def test_results_that_cannot_be_read_hide_no_episode(tmp_path: Path, content: st
     assert read(http, "tasks")["rows"][0]["best"]["trace"] is None
     assert read(http, "extremes")["best"]["messages"][0]["text"] == "At 0."
     assert "can't be used" in http.get("/web/traces/episodes").json()["detail"]
+
+
+def test_answers_are_counted_and_warned_of_while_they_come(tmp_path: Path) -> None:
+    settings = {"environment": "walk", "model": "mine", "illegal_answers": "fallback", "fallback": "stay", "samples": 1}
+    (tmp_path / "settings.json").write_text(json.dumps(settings))
+    texts = {"fly": 1}
+    write_lines(tmp_path / "episodes.jsonl", [line(0, {"seed": 1}, 1.0, illegal_texts=texts, cut_answers=1)])
+    http = opened(tmp_path)
+    summary = read(http, "summary")
+    assert summary["illegal_rule"] == "each is played as 'stay'"
+    assert (summary["answers"]["illegal"], summary["answers"]["cut"], summary["answers"]["illegal_texts"]) == (
+        1,
+        1,
+        texts,
+    )
+    assert [warning[:22] for warning in summary["warnings"]] == ["33% of the answers wer"] * 2
+    write_lines(
+        tmp_path / "episodes.jsonl", [line(1, {"seed": 2}, 0.0, length=0, illegal_actions=0, answers_without_call=1)]
+    )
+    assert read(http, "summary")["warnings"][-1].startswith("In 50% of the episodes the model called no tool")
+
+
+def test_an_earlier_version_has_noted_no_rule(tmp_path: Path) -> None:
+    (tmp_path / "settings.json").write_text(json.dumps({"environment": "walk", "model": "mine"}))
+    write_lines(tmp_path / "episodes.jsonl", [line(0, {"seed": 1}, 1.0)])
+    summary = read(opened(tmp_path), "summary")
+    assert summary["illegal_rule"] is None
+    assert summary["warnings"][0].startswith("33% of the answers were no legal action: try")

@@ -188,4 +188,8 @@ def _show(result: "CollectResult", console: Console) -> None:
     if result.below or result.failed:
         left_out = f"{result.below} for their reward, {result.failed} in which the environment failed"
         lines.append(f"left out: {left_out}: {result.collection.left_out}")
+    if result.answers.illegal:
+        lines.append(f"illegal answers: {result.answers.illegal} of {result.answers.answers}, {result.rule}")
     console.print("\n".join(lines), highlight=False, soft_wrap=True, markup=False)
+    for warning in result.warnings:
+        console.print(f"warning: {warning}", style="yellow", highlight=False, soft_wrap=True, markup=False)

@@ -138,10 +138,17 @@ def _show(evaluation: "Evaluation", folder: Path, console: Console) -> None:
         table.add_row(f"  {name}", *_cells(estimate, sign="+"), style="dim")
     for k, estimate in evaluation.pass_at.items():
         table.add_row(f"pass@{k}", *_cells(estimate))
+    for kind, name, estimate in evaluation.legal_rows():
+        table.add_row(name, *_cells(estimate, sign="+" if kind == "reward" else ""))
     table.add_row("actions", f"{evaluation.mean_length:.1f}", "")
-    table.add_row("illegal actions", f"{evaluation.illegal_actions:.2f}", "")
+    for row in _answer_rows(evaluation):
+        table.add_row(*row)
     console.print(f"\n{evaluation.player} on {evaluation.environment}", highlight=False, markup=False, soft_wrap=True)
     console.print(table)
+    if evaluation.rule is not None:
+        console.print(f"\nillegal answers: {evaluation.rule}", highlight=False, markup=False, soft_wrap=True)
+    for warning in evaluation.warnings.values():
+        console.print(f"warning: {warning}", style="yellow", highlight=False, markup=False, soft_wrap=True)
     _show_tasks(evaluation, console)
     if evaluation.failed:
         episodes = "1 episode, which counts" if evaluation.failed == 1 else f"{evaluation.failed} episodes, which count"
@@ -151,6 +158,26 @@ def _show(evaluation: "Evaluation", folder: Path, console: Console) -> None:
     console.print(f"episodes {folder / 'episodes.jsonl'}", highlight=False, markup=False, soft_wrap=True)
     if (traces := folder / "traces.db").exists():
         console.print(f"traces   {traces}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _answer_rows(evaluation: "Evaluation") -> list[tuple[str, str, str]]:
+    """Return the rows of illegal answers, and of each rarer kind that there is, with its share."""
+    rows = [("illegal actions", f"{evaluation.illegal_actions:.2f}", "")]
+    answers = evaluation.answers
+    if answers is None:
+        return rows
+    if answers.illegal:
+        share, legal = answers.share(answers.illegal), answers.episodes - answers.illegal_episodes
+        rows = [
+            ("illegal actions", f"{evaluation.illegal_actions:.2f}", f"{share:.0%} of answers"),
+            ("episodes without one", f"{legal}", f"of {answers.episodes}"),
+        ]
+    rarer = [
+        ("answers cut off", answers.cut, answers.share(answers.cut)),
+        ("answers without a call", answers.without_call, answers.share(answers.without_call)),
+        ("episodes without a call", answers.no_calls, answers.no_calls / answers.episodes),
+    ]
+    return [*rows, *((name, f"{share:.0%}", f"{count}") for name, count, share in rarer if count)]
 
 
 def _cells(estimate: Any, sign: str = "") -> tuple[str, str]:

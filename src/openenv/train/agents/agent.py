@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+from openenv.records.answers import AnswerRule
 from openenv.train.episodes.played_episode import PlayedEpisode
 from openenv.train.rollout.play import Play, Shown
 from openenv.train.rollout.sessions import Sessions
@@ -61,9 +62,10 @@ def play(
 class BatchAgent(ABC):
     """Agent in as many episodes at once as there are sessions, which are stepped together."""
 
-    def __init__(self, max_turns: int, shown: Shown) -> None:
+    def __init__(self, max_turns: int, shown: Shown, rule: AnswerRule) -> None:
         self._max_turns = max_turns
         self._shown = shown
+        self._rule = rule
 
     def batches(self, tasks: Sequence[NumberedTask], sessions: Sessions) -> Iterator[list[EndedEpisode]]:
         """Play one episode for each task, and yield those that end together, under the tasks' numbers.
@@ -75,7 +77,7 @@ class BatchAgent(ABC):
         for start in range(0, len(tasks), size):
             batch = tasks[start : start + size]
             plays = [
-                Play(task, number=slot, max_turns=self._max_turns, shown=self._shown)
+                Play(task, number=slot, max_turns=self._max_turns, shown=self._shown, rule=self._rule)
                 for slot, (_, task) in enumerate(batch)
             ]
             self._act_in(plays, batch, sessions)

@@ -18,6 +18,7 @@ from openenv.core.exceptions import ConfigurationError, OpenEnvError, ServerCapa
 from openenv.core.telemetry import ERROR, EXECUTE_TOOL, INVOKE_AGENT, TOOL, TOOL_CALL, TOOL_TYPE, genai_span
 from openenv.core.typed_client import TypedEnvClient
 from openenv.core.wire.redaction import remember_secret
+from openenv.records.answers import AnswerRule
 from openenv.train.agents.model_api import request_answer, usage_of
 from openenv.train.episodes.played_episode import Message, PlayedEpisode, Usage
 from openenv.train.forms.form import Form
@@ -66,6 +67,7 @@ class ApiAgent:
         concurrency: Episodes that are played at once, each in a session of its own.
         timeout_s: Seconds to wait for an answer of the model.
         extra_body: Further fields of every request, such as ``{"top_k": 20}`` for vLLM.
+        rule: How answers are read, and what an illegal one does.
 
     Example::
 
@@ -90,6 +92,7 @@ class ApiAgent:
         concurrency: int = 16,
         timeout_s: float = 600.0,
         extra_body: Mapping[str, Any] | None = None,
+        rule: AnswerRule = AnswerRule(),  # noqa: B008  # it can't be changed
     ) -> None:
         if actions not in ("tools", "text"):
             raise ConfigurationError(f"Expected 'tools' or 'text' for actions, got {actions!r}.")
@@ -101,6 +104,7 @@ class ApiAgent:
         self.instructions = instructions
         self.max_turns = max_turns
         self.concurrency = concurrency
+        self.rule = rule
         # The library insists on a key; servers of one's own ignore it.
         remember_secret(api_key)
         key = api_key if api_key is not None or base_url is None else "none"
@@ -142,7 +146,11 @@ class ApiAgent:
     def _episodes(
         self, client: "SyncEnvClient[Any, Any, Any]", tasks: "Sequence[NumberedTask]"
     ) -> "Iterator[EndedEpisode]":
-        offered = EnvironmentTools.of(client) if self.actions == "tools" else ActionText(_action_of(client))
+        offered: EnvironmentTools | ActionText
+        if self.actions == "tools":
+            offered = EnvironmentTools.of(client)
+        else:
+            offered = ActionText(_action_of(client), self.rule.fallback, lenient=self.rule.lenient)
         loop = background_loop()
         ending = self._ending(client.async_client, tasks, offered)
         try:
@@ -197,7 +205,7 @@ class ApiAgent:
             try:
                 for index, task in todo:
                     conversation = _Conversation(request, form, self.system_prompt)
-                    play = Play(task, max_turns=self.max_turns, shown=form.shown)
+                    play = Play(task, max_turns=self.max_turns, shown=form.shown, rule=self.rule)
                     played_session = _PatientSession(session, partial(conversation.call_of, play))
                     with genai_span(INVOKE_AGENT, self.model, self._about, task.get("episode_id")):
                         await play_episodes(conversation, [play], played_session)
@@ -282,9 +290,12 @@ class _Conversation:
 
     async def act(self, plays: Sequence[Play]) -> list[list[Move]]:
         """Request the model's answer; there is none where the conversation has grown too long for it."""
+        (play,) = plays
         completion = await self._request(self._messages, self._form.tools)
         if completion is None:
+            play.cut("max_context")
             return [[]]
+        play.episode.cut_answers += completion.choices[0].finish_reason == "length"
         self._usage += usage_of(completion)
         answer = from_openai(completion.choices[0].message, with_calls=bool(self._form.tools))
         self._messages.append(answer)

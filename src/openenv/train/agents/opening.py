@@ -3,11 +3,14 @@
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from openenv.adapters.text import ActionText
 from openenv.core.exceptions import ConfigurationError
+from openenv.records.answers import AnswerRule
 from openenv.train.agents.agent import Agent
 from openenv.train.agents.player_agent import PlayerAgent, form_of, random_players, scripted_players
 from openenv.train.rollout.sessions import CAPACITY_WAIT_S, Sessions, environment_client
@@ -18,7 +21,7 @@ from openenv.train.tasks.seeds import derived_seed
 if TYPE_CHECKING:
     from openenv.train.agents.api_agent import ApiAgent
 
-__all__ = ["open_agent"]
+__all__ = ["open_agent", "opened_rule"]
 
 # Variables with the key of a vendor's API, and of any other server.
 _KEY_VARIABLES = {
@@ -66,6 +69,13 @@ def open_agent(
         yield model.agent(settings, sessions), sessions
 
 
+def opened_rule(settings: PlaySettings, sessions: Sessions) -> AnswerRule:
+    """Return the rule for illegal answers, with the fallback of the environment that is played."""
+    if settings.form == "tools" or sessions.tools is not None:
+        return replace(settings.answer_rule, fallback=None)
+    return replace(settings.answer_rule, fallback=ActionText(sessions.action, settings.fallback).fallback)
+
+
 def _together(
     settings: PlaySettings, count: int, env_vars: Mapping[str, str] | None, *, with_tools: bool | None
 ) -> Sessions:
@@ -95,6 +105,7 @@ def _player_agent(settings: PlaySettings, sessions: Sessions) -> PlayerAgent:
         form_of(sessions),
         settings.turn_limit,
         settings.system_prompt,
+        settings.answer_rule,
     )
 
 
@@ -114,6 +125,7 @@ def _api_agent(settings: PlaySettings, sessions: int) -> "ApiAgent":
         max_tokens=settings.max_tokens,
         max_turns=settings.turn_limit,
         concurrency=sessions,
+        rule=settings.answer_rule,
     )
 
 

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any, cast
 
 from openenv.adapters.text import ActionText
+from openenv.records.answers import AnswerRule
 from openenv.train.agents.agent import BatchAgent
 from openenv.train.agents.players import Player, RandomPlayer, RandomToolPlayer
 from openenv.train.episodes.played_episode import PlayedEpisode
@@ -36,8 +37,9 @@ class PlayerAgent(BatchAgent):
         form: Form,
         max_turns: int,
         system_prompt: str | None = None,
+        rule: AnswerRule = AnswerRule(),  # noqa: B008  # it can't be changed
     ) -> None:
-        super().__init__(max_turns, form.shown)
+        super().__init__(max_turns, form.shown, rule)
         self._make_player = make_player
         self._seed_of = seed_of
         self._form = form

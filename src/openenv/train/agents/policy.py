@@ -151,7 +151,7 @@ def _policies(config: TrainConfig, sessions: Mapping[str, Sessions], model: Any,
 
 
 def _policy(config: TrainConfig, sessions: Sessions, model: Any, tokenizer: Any) -> Policy:
-    actions = ActionText(sessions.action, config.fallback)
+    actions = ActionText(sessions.action, config.fallback, lenient=config.lenient)
     renderer: Renderer
     if sessions.tools is not None:
         renderer = _call_renderer(config, sessions, sessions.tools, model, tokenizer)

@@ -1,7 +1,7 @@
 """Agent with a model that is loaded here: a run's, one in a folder, or one of the Hub."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
 from typing import Any, Self
@@ -48,7 +48,7 @@ class PolicyAgent(BatchAgent):
         seed: int | None = None,
         version: str | None = None,
     ) -> None:
-        super().__init__(config.max_turns, policy.renderer.shown)
+        super().__init__(config.max_turns, policy.renderer.shown, config.answer_rule)
         self._policy = policy
         self._limits = Limits(config.max_turns, config.max_context)
         self._sampling = Sampling(temperature)
@@ -134,10 +134,10 @@ class StoredModel:
         given: dict[str, Any] = {name: value for name, value in limits.items() if value is not None}
         if not run.config.is_file():
             config = load_config(environment=settings.environment, model=settings.model, **given)
-            return cls(config, str(settings.model))
+            return cls(config.model_copy(update=asdict(settings.answer_rule)), str(settings.model))
         if not run.model.is_dir():
             raise ConfigurationError(f"The run in {run.path} has not ended, so there is no model in it yet.")
-        config = load_config(run.config, **given)
+        config = load_config(run.config, **given).model_copy(update=asdict(settings.answer_rule))
         return cls(config, run.model, f"step {config.steps}")
 
     def agent(self, settings: PlaySettings, sessions: Sessions) -> PolicyAgent:

@@ -1,7 +1,7 @@
 """Collecting episodes of a player or a model, as conversations to train on."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -16,9 +16,10 @@ from openenv.core.exceptions import (
     ServerCapacityError,
 )
 from openenv.core.rubrics.bounds import reaches
+from openenv.records.answers import AnswerCounts, AnswerRule, commonest_texts
 from openenv.records.collection import Collection
 from openenv.train.agents.agent import Agent, play
-from openenv.train.agents.opening import open_agent
+from openenv.train.agents.opening import open_agent, opened_rule
 from openenv.train.dataset.play_progress import PlayProgress
 from openenv.train.dataset.play_traces import PlayTraces
 from openenv.train.episodes.episode import Episode
@@ -48,6 +49,8 @@ class CollectResult:
         below: Episodes that were left out for their reward.
         failed: Episodes in which the environment failed.
         mean_reward: Mean reward of those that are kept; ``None`` if there are none.
+        answers: Numbers of their answers, of those that were left out for their reward too.
+        rule: What an illegal answer did.
     """
 
     collection: Collection
@@ -55,6 +58,13 @@ class CollectResult:
     below: int
     failed: int
     mean_reward: float | None
+    answers: AnswerCounts = field(default_factory=AnswerCounts)
+    rule: AnswerRule = field(default_factory=AnswerRule)
+
+    @property
+    def warnings(self) -> list[str]:
+        """Warnings of what the answers spoil."""
+        return [text for _, text in self.answers.warnings(self.rule)]
 
 
 def collect(
@@ -106,12 +116,13 @@ def collect(
         tasks = training_tasks(
             settings.tasks, opened, episodes, seed=settings.seed, reset=settings.reset, shuffled=False
         )
-        collection = Collection.open(output, depends_on)
+        rule = opened_rule(settings, opened)
+        collection = Collection.open(output, {**depends_on, "fallback": rule.fallback})
         named = [(number, _with_id(task, number, episode_id_prefix)) for number, task in enumerate(tasks)]
         has_id = episode_id_prefix is not None
         keeper = EpisodeKeeper(collection, settings.name, min_reward, has_id=has_id)
         add_episodes(keeper, agent, named, opened, traces, console)
-    return _result(collection)
+    return _result(collection, rule)
 
 
 @dataclass(frozen=True)
@@ -132,14 +143,14 @@ class EpisodeKeeper:
         if error is not None:
             self._leave_out(played, f"{_FAILED}: {error}")
         elif self.min_reward is not None and not reaches(played.episode.reward, self.min_reward):
-            self._leave_out(played, f"reward below {self.min_reward:g}")
+            self._leave_out(played, f"reward below {self.min_reward:g}", _answers_in(played.episode))
         else:
             self.collection.add(line_of(played, self.environment, has_id=self.has_id))
 
-    def _leave_out(self, played: PlayedEpisode, reason: str) -> None:
+    def _leave_out(self, played: PlayedEpisode, reason: str, answers: Mapping[str, Any] | None = None) -> None:
         episode = played.episode
         line = {"index": played.index, "task": episode.parameters, "reward": episode.reward}
-        self.collection.leave_out(line, reason)
+        self.collection.leave_out({**line, **(answers or {})}, reason)
 
 
 def add_episodes(
@@ -172,8 +183,7 @@ def line_of(played: PlayedEpisode, environment: str, *, has_id: bool = False) ->
         "tools": played.tools,
         "reward": episode.reward,
         "rewards": [turn.reward for turn in episode.turns],
-        "length": len(episode.turns),
-        "illegal_actions": episode.illegal_actions,
+        **_answers_in(episode),
         "done": episode.done,
     }
     if has_id:
@@ -183,6 +193,14 @@ def line_of(played: PlayedEpisode, environment: str, *, has_id: bool = False) ->
     if episode.step_rewards is not None:
         line["step_rewards"] = episode.step_rewards
     return line
+
+
+def _answers_in(episode: Episode) -> dict[str, Any]:
+    """Return the numbers of an episode's answers, of the rarer kinds where there is one."""
+    counts = {"cut_answers": episode.cut_answers, "answers_without_call": episode.answers_without_call}
+    rare = {**counts, "illegal_texts": commonest_texts(episode.illegal_texts)}
+    common = {"length": len(episode.turns), "illegal_actions": episode.illegal_actions}
+    return {**common, **{name: value for name, value in rare.items() if value}}
 
 
 def _messages_to_learn(played: PlayedEpisode) -> list[Message]:
@@ -197,9 +215,11 @@ def _with_id(task: Mapping[str, Any], number: int, prefix: str | None) -> Mappin
     return task if prefix is None else {"episode_id": f"{prefix}-{number:06d}", **task}
 
 
-def _result(collection: Collection) -> CollectResult:
-    rewards = [line["reward"] for line in collection.read()]
-    reasons = [line["reason"] for line in collection.read_left_out()]
+def _result(collection: Collection, rule: AnswerRule) -> CollectResult:
+    lines, left_out = collection.read(), collection.read_left_out()
+    rewards = [line["reward"] for line in lines]
+    reasons = [line["reason"] for line in left_out]
     failed = sum(reason.startswith(_FAILED) for reason in reasons)
     mean = fmean(rewards) if rewards else None
-    return CollectResult(collection, len(rewards), len(reasons) - failed, failed, mean)
+    answers = AnswerCounts.of_lines([*lines, *(line for line in left_out if "length" in line)])
+    return CollectResult(collection, len(rewards), len(reasons) - failed, failed, mean, answers, rule)

@@ -9,7 +9,10 @@ from openenv.core.client_types import StepResult
 from openenv.core.exceptions import OpenEnvError
 from openenv.core.wire.results import component_totals
 
-__all__ = ["Episode", "Turn", "raise_if_most_failed"]
+__all__ = ["Episode", "Limit", "Turn", "raise_if_most_failed"]
+
+Limit = Literal["max_turns", "max_context", "illegal_answers"]
+"""Cause of an episode's end that is not the environment's."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +22,7 @@ class Turn:
     Attributes:
         observation: The observation that the agent was shown, as text.
         action: The agent's answer, as text.
-        reward: The environment's reward for it.
+        reward: The reward for it: the environment's, less what an illegal answer costs where that is the rule.
         problem: The reason why the answer was no legal action; ``None`` if it was one.
         components: Scores of the reward's components by name; empty where the environment has no rubric.
     """
@@ -50,8 +53,9 @@ class Episode:
         done: Whether the environment ended the episode, rather than a limit.
         error: Why the environment failed; such an episode is no evidence about the player.
         task: Parameters of its reset beside the seed.
-        cut_by: The limit that cut the episode off, if the environment did not end it.
+        cut_by: The limit, or the rule for illegal answers, that cut the episode off, if the environment did not end it.
         cut_answers: Answers of a model that ended at ``max_action_tokens``, and not where the model ended them.
+        answers_without_call: Answers in which no call of a tool could be read; the first ends the episode.
         step_rewards: The credit of each step, where the environment gave it at the episode's end.
         episode_id: The id that its reset named, by which its trace is found; no part of the task.
         took_s: Seconds from the reset's answer to the last step's.
@@ -66,8 +70,9 @@ class Episode:
     done: bool = False
     error: OpenEnvError | None = None
     task: Mapping[str, Any] = field(default_factory=dict)
-    cut_by: Literal["max_turns", "max_context"] | None = None
+    cut_by: Limit | None = None
     cut_answers: int = 0
+    answers_without_call: int = 0
     step_rewards: list[float] | None = None
     episode_id: str | None = field(default=None, compare=False)
     took_s: float = field(default=0.0, compare=False)
@@ -89,7 +94,7 @@ class Episode:
 
     @property
     def reward(self) -> float:
-        """The sum of the environment's rewards."""
+        """The sum of the rewards of its turns."""
         return sum(turn.reward for turn in self.turns)
 
     @property
@@ -125,7 +130,12 @@ class Episode:
         self.env_mask += [0] * len(token_ids)
 
     def add_turn(
-        self, observation: str, action: str, outcome: StepResult[Any] | OpenEnvError | None, problem: str | None = None
+        self,
+        observation: str,
+        action: str,
+        outcome: StepResult[Any] | OpenEnvError | None,
+        problem: str | None = None,
+        penalty: float = 0.0,
     ) -> None:
         """Append the turn of an action, or note the environment's failure.
 
@@ -134,6 +144,7 @@ class Episode:
             action: The agent's answer, as text.
             outcome: The environment's answer, or its failure; ``None`` if it was sent nothing, or refused.
             problem: The reason why the answer was no legal action, if it was none.
+            penalty: What an illegal answer costs.
         """
         if isinstance(outcome, OpenEnvError):
             self.error = outcome
@@ -142,6 +153,8 @@ class Episode:
         if not math.isfinite(reward):
             self.error = OpenEnvError(f"The environment gave the reward {reward}; it must be a finite number.")
             return
+        if problem is not None:
+            reward -= penalty
         if outcome is None:
             self.turns.append(Turn(observation, action, reward, problem))
             self.done = False

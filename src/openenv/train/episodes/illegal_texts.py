@@ -1,22 +1,10 @@
-"""Commonest among the answers that were no legal action."""
+"""Commonest among the answers of an optimiser step that were no legal action."""
 
-from collections import Counter
 from collections.abc import Iterable
 
-__all__ = ["IllegalTexts", "commonest_texts"]
+from openenv.records.answers import commonest_texts
 
-MAX_TEXTS = 5
-LONGEST_TEXT = 80
-
-
-def commonest_texts(texts: Iterable[str]) -> dict[str, int]:
-    """Count the commonest texts, long ones by their beginnings.
-
-    Example:
-        >>> commonest_texts(["jump", "fly", "jump"])
-        {'jump': 2, 'fly': 1}
-    """
-    return dict(Counter(_shortened(text) for text in texts).most_common(MAX_TEXTS))
+__all__ = ["IllegalTexts"]
 
 
 class IllegalTexts:
@@ -37,7 +25,3 @@ class IllegalTexts:
             for name, texts in gathered.items()
             if texts
         }
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}..."

@@ -10,9 +10,10 @@ from rich.console import Console
 
 from openenv.core.exceptions import ConfigurationError, EnvironmentFailedError
 from openenv.core.rubrics.bounds import reaches
+from openenv.records.answers import AnswerCounts, AnswerRule, few_episodes_text, is_few
 from openenv.records.collection import Collection
-from openenv.records.evaluation import Estimate, Evaluation, TaskResult
-from openenv.train.agents.opening import open_agent
+from openenv.records.evaluation import Estimate, Evaluation, LegalScores, TaskResult
+from openenv.train.agents.opening import open_agent, opened_rule
 from openenv.train.dataset.collecting import EpisodeKeeper, add_episodes
 from openenv.train.dataset.play_traces import PlayTraces
 from openenv.train.evaluation.intervals import share_estimate
@@ -85,10 +86,11 @@ def evaluate(
             reset=settings.reset,
             may_be_fewer=num_tasks is None,
         )
-        collection = Collection.open(output, {**settings.decisive(), "samples": samples})
+        rule = opened_rule(settings, opened)
+        collection = Collection.open(output, {**settings.decisive(), "fallback": rule.fallback, "samples": samples})
         numbered = [(number * samples + sample, task) for number, task in enumerate(tasks) for sample in range(samples)]
         add_episodes(EpisodeKeeper(collection, settings.name), agent, numbered, opened, traces, console)
-    evaluation = _evaluation(collection, settings, tasks, samples, ks or sorted({1, samples}), success_reward)
+    evaluation = _evaluation(collection, settings, rule, tasks, samples, ks or sorted({1, samples}), success_reward)
     if has_greedy:
         greedy = evaluate(
             settings.model_copy(update={"temperature": 0.0}),
@@ -120,6 +122,7 @@ def _check(samples: int, ks: Sequence[int], num_tasks: int | None) -> None:
 def _evaluation(
     collection: Collection,
     settings: PlaySettings,
+    rule: AnswerRule,
     tasks: Sequence[dict[str, Any]],
     samples: int,
     ks: Sequence[int],
@@ -133,6 +136,12 @@ def _evaluation(
     for line in lines:
         attempts[_index(line) // samples].append(TaskAttempt.of_line(line))
     statistics = Statistics.of(attempts)
+    answers = AnswerCounts.of_lines(lines)
+    warnings = dict(answers.warnings(rule))
+    played = sum(map(bool, attempts))
+    if is_few(played):  # more attempts at a task are no other tasks
+        whole = statistics.mean_reward
+        warnings["few_episodes"] = few_episodes_text(played, "task", whole.low, whole.high, "more --tasks")
     failed = Counter(_index(line) // samples for line in failures)
     results = []
     for number, (task, mean) in enumerate(zip(tasks, statistics.tasks, strict=True)):
@@ -145,13 +154,17 @@ def _evaluation(
         samples=samples,
         success_reward=success_reward,
         mean_reward=statistics.mean_reward,
-        pass_at=_passes(results, ks),
+        pass_at=_passes([(len(result.rewards), result.successes) for result in results], ks),
         mean_length=statistics.mean_length,
         illegal_actions=statistics.illegal_actions,
         tasks=results,
         first_failure=failures[0]["reason"] if failures else None,
         temperature=None if settings.model is None else settings.temperature,
         reward_components=statistics.components,
+        rule=rule,
+        answers=answers,
+        legal=_legal_scores(attempts, ks, success_reward),
+        warnings=warnings,
     )
 
 
@@ -159,12 +172,24 @@ def _index(line: Mapping[str, Any]) -> int:
     return int(line["index"])
 
 
-def _passes(results: Sequence[TaskResult], ks: Sequence[int]) -> dict[int, Estimate]:
+def _legal_scores(tasks: Sequence[Sequence[TaskAttempt]], ks: Sequence[int], success_reward: float) -> LegalScores:
+    legal = [[attempt for attempt in each if not attempt.illegal_actions] for each in tasks]
+    counts = [
+        (len(all_attempts), sum(reaches(attempt.reward, success_reward) for attempt in own))
+        for all_attempts, own in zip(tasks, legal, strict=True)
+    ]
+    episodes = sum(map(len, legal))
+    legal_mean = Statistics.of(legal).mean_reward if episodes else None
+    return LegalScores(episodes, legal_mean, _passes(counts, ks))
+
+
+def _passes(tasks: Sequence[tuple[int, int]], ks: Sequence[int]) -> dict[int, Estimate]:
+    """Return pass@k by ``k``, of the attempts at each task and the successes among them."""
     passes = {}
     for k in ks:
-        enough = [result for result in results if len(result.rewards) >= k]
+        enough = [(attempts, successes) for attempts, successes in tasks if attempts >= k]
         if enough:
-            draws = sum(len(result.rewards) // k for result in enough)
-            shares = [pass_at_k(len(result.rewards), result.successes, k) for result in enough]
+            draws = sum(attempts // k for attempts, _ in enough)
+            shares = [pass_at_k(attempts, successes, k) for attempts, successes in enough]
             passes[k] = share_estimate(shares, draws)
     return passes

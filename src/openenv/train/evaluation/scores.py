@@ -4,12 +4,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from openenv.records.answers import commonest_texts
 from openenv.records.scores import Score
 from openenv.train.agents.agent import Agent, EpisodeRecorder, play
 from openenv.train.agents.player_agent import PlayerAgent, PlayerMaker, form_of, random_players, scripted_players
 from openenv.train.agents.policy import Policy
 from openenv.train.episodes.episode import Episode
-from openenv.train.episodes.illegal_texts import commonest_texts
 from openenv.train.evaluation.statistics import Statistics, TaskAttempt
 from openenv.train.rollout.sessions import Sessions
 from openenv.train.settings.config import TrainConfig
@@ -55,6 +55,7 @@ def _player_agent(name: str, make_player: PlayerMaker, sessions: Sessions, confi
         lambda number, task: derived_seed(task.get("seed", number), name),
         form_of(sessions),
         config.max_turns,
+        rule=config.answer_rule,
     )
 
 

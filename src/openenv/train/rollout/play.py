@@ -9,11 +9,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import InvalidRequestError, OpenEnvError, RequestRejectedError
-from openenv.train.episodes.episode import Episode
+from openenv.records.answers import AnswerRule
+from openenv.train.episodes.episode import Episode, Limit
 from openenv.train.episodes.played_episode import text_of
 from openenv.train.forms.moves import Move, MoveResult
 from openenv.train.tools.contents import Content, call_problem, refusal_text
@@ -47,7 +48,7 @@ class Play:
     """Episode under way.
 
     - An episode that is done, or whose reset failed, has no moves.
-    - A text that the rules refuse, or that is no action, is a turn with a problem; the agent may continue.
+    - A text that the rules refuse, or that is no action, is a turn with a problem; what it does is the rule's.
     - A failure of the environment, and a reward that is no finite number, ends the episode with an error.
     - After ``max_turns`` moves an episode is cut off; moves that are left in an answer then are not done.
 
@@ -57,6 +58,7 @@ class Play:
         max_turns: Moves after which it is cut off; ``None`` for no limit.
         shown: Function from a result to the content that the agent is shown; ``None`` for an episode without that.
         parameters: Parameters that the reset is sent instead of all of the task.
+        rule: What an illegal answer does.
 
     Example:
         >>> play = Play({"seed": 1}, max_turns=3)
@@ -75,6 +77,7 @@ class Play:
         max_turns: int | None = None,
         shown: Shown | None = None,
         parameters: Mapping[str, Any] | None = None,
+        rule: AnswerRule = AnswerRule(),  # noqa: B008  # it can't be changed
     ) -> None:
         self.episode = Episode.of_task(task)
         self.number = number
@@ -89,6 +92,7 @@ class Play:
         self.answered: list[MoveResult] = []
         self._max_turns = sys.maxsize if max_turns is None else max_turns
         self._shown = shown
+        self._rule = rule
         self._moves: deque[Move] = deque()
         self._has_stopped = False
         self._began = 0.0
@@ -116,7 +120,11 @@ class Play:
     def act(self, moves: Sequence[Move]) -> None:
         """Note the moves of an agent's answer, to be done in their order; with none the agent ends the episode."""
         self.answered = []
+        if self._rule.illegal_answers != "fallback":  # nothing is played for an illegal answer
+            moves = [move if move.problem is None else move._replace(action=None) for move in moves]
         self._moves = deque(moves)
+        if not moves and not self._has_stopped:
+            self.episode.answers_without_call += 1
         self._has_stopped = not moves
 
     def note(self, result: StepResult[Any] | OpenEnvError | None) -> None:
@@ -128,15 +136,17 @@ class Play:
         elif isinstance(result, RequestRejectedError | InvalidRequestError):
             # The rules refuse the action: nothing happened, and the agent may try again.
             problem, result = refusal_text(result), None
-        self.episode.add_turn(text_of(self.observation), move.text, result, problem)
+        self.episode.add_turn(text_of(self.observation), move.text, result, problem, self._rule.penalty)
         self.episode.took_s = time.monotonic() - self._began
         if self.episode.error is None:
             self._add_result(move, problem, result)
+        if problem is not None and self._rule.illegal_answers == "end" and not self.is_over:
+            self.cut("illegal_answers")
         if self.is_over:
             self._moves.clear()
 
-    def cut(self, limit: Literal["max_turns", "max_context"]) -> None:
-        """Cut the episode off at a limit."""
+    def cut(self, limit: Limit) -> None:
+        """Cut the episode off."""
         self.episode.cut_by = limit
         self._has_stopped = True
 

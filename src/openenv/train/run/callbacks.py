@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from transformers import TrainerCallback
 
 from openenv.records.run_folder import RunFolder
-from openenv.train.run.diagnosis import LAST_STEPS, diagnose
+from openenv.train.run.diagnosis import LAST_STEPS, diagnose_run
 from openenv.train.run.interruption import Interruption
 from openenv.train.settings.config import TrainConfig
 
@@ -122,7 +122,7 @@ class LiveWarnings(TrainerCallback):
             return
         while self._next <= state.global_step:
             self._next *= 2
-        for warning in diagnose(self._config, self._folder.read_metrics(), {}):
+        for warning in diagnose_run(self._config, self._folder, has_scores=False):
             if (warning.environment, warning.name) not in self._printed:
                 self._printed.add((warning.environment, warning.name))
                 text = f"warning   at step {state.global_step}: {warning}"

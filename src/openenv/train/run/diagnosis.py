@@ -1,21 +1,23 @@
 """Diagnosis of a run by its metrics and scores: reasons of a flat reward, and signs of a hack, each in a sentence.
 
-Every check is a pure function of the lines of ``metrics.jsonl`` and of the scores. Nothing is concluded from one step,
-and nothing is wrong with a policy that always acts alike once it gets the best reward that was ever seen.
+Every check is a pure function of the lines of ``metrics.jsonl`` and ``rollouts.jsonl``, and of the scores. Nothing is
+concluded from one step, and nothing is wrong with a policy that always acts alike, or with a group of equal rewards,
+at the best reward that was ever seen.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import hypot
 from statistics import fmean
 from typing import Any
 
+from openenv.records.answers import CUT_ANSWERS, few_episodes_text, illegal_text, is_few, no_calls_text
+from openenv.records.run_folder import RunFolder
 from openenv.records.scores import AFTER, BEFORE, RANDOM, SCRIPTED, WARMED_UP, Score, score_name
-from openenv.train.episodes.illegal_texts import MAX_TEXTS
 from openenv.train.settings.config import TrainConfig
 
-__all__ = ["LAST_STEPS", "TrainingWarning", "diagnose"]
+__all__ = ["LAST_STEPS", "TrainingWarning", "diagnose", "diagnose_run"]
 
 LAST_STEPS = 10
 """Steps that are judged together: batches of random episodes differ too much to judge one alone."""
@@ -29,8 +31,8 @@ ILLEGAL_ANSWERS = 0.9
 CUT_EPISODES = 0.25
 """Share of episodes cut off from which rewards at their end are missing often enough to mislead."""
 
-CUT_ANSWERS = 0.1
-"""A cut answer is seldom a legal action, and one in ten is as many as a policy makes by mistake in good runs."""
+NO_CALLS = 0.25
+"""Share of episodes without any call of a tool, from which the mean reward is more of what was not played."""
 
 LOW_ENTROPY = 0.05
 """In nats a token. The likeliest token then has about 99%: of a group of eight, seldom does one choose another."""
@@ -63,8 +65,19 @@ class TrainingWarning:
         return f"{self.environment}: {self.text}" if self.environment else self.text
 
 
+def diagnose_run(config: TrainConfig, folder: RunFolder, *, has_scores: bool = True) -> list[TrainingWarning]:
+    """Find the same as `diagnose` by the files of a run, and keep it in the folder, for its page."""
+    scores = folder.read_scores() if has_scores else {}
+    found = diagnose(config, folder.read_metrics(), scores, folder.last_rollouts(LAST_STEPS))
+    folder.write_warnings([str(warning) for warning in found])
+    return found
+
+
 def diagnose(
-    config: TrainConfig, metrics: Sequence[Mapping[str, Any]], scores: Mapping[str, Score]
+    config: TrainConfig,
+    metrics: Sequence[Mapping[str, Any]],
+    scores: Mapping[str, Score],
+    rollouts: Sequence[Mapping[str, Any]] = (),
 ) -> list[TrainingWarning]:
     """Find what keeps a run from learning, and rewards that are too good.
 
@@ -72,6 +85,7 @@ def diagnose(
         config: The run's settings.
         metrics: The lines of ``metrics.jsonl`` so far.
         scores: The scores so far, by `score_name`.
+        rollouts: The last lines of ``rollouts.jsonl``, which show whether groups without variance are solved.
 
     Returns:
         The warnings, in the order of the environments; none where fewer than ten steps were done and nothing was
@@ -81,7 +95,9 @@ def diagnose(
     for name, part in config.parts.items():
         steps = _Steps(name, metrics)
         texts: dict[str, str] = {}
-        for check, text in [*_of_steps(part, steps), *_of_scores(part, _scores_in(name, scores))]:
+        own_scores = _scores_in(name, scores)
+        groups = _Groups(part, [line for line in rollouts if (line.get("environment") or "") == name])
+        for check, text in [*_of_steps(part, steps, groups, own_scores), *_of_scores(part, own_scores)]:
             texts.setdefault(check, text)
         found += [TrainingWarning(check, text, name) for check, text in texts.items()]
     return found
@@ -110,23 +126,66 @@ class _Steps:
             texts.update(row.get(f"{self._prefix}illegal_texts", {}))
         return texts
 
-    def is_near_best(self) -> bool:
-        """Return whether the last rewards are about the best that was ever seen, where rewards ever differed."""
+    def share(self, metric: str) -> float:
+        """Return the mean of a metric that is logged only in steps where it is above 0."""
+        return fmean(row.get(f"{self._prefix}{metric}", 0.0) for row in self.last)
+
+    def success(self, scores: Mapping[str, Score]) -> float | None:
+        """Return the reward that is near the best of any episode so far; ``None`` where rewards never differed."""
         name = f"{self._prefix}reward"
-        best: float = max(row.get(f"{self._prefix}best_reward", row[name]) for row in self.all)
-        worst: float = min(row.get(f"{self._prefix}worst_reward", row[name]) for row in self.all)
-        reward = fmean(row[name] for row in self.last)
-        return best > worst and reward >= best - NEAR_BEST * (best - worst)
+        rewards = [reward for score in scores.values() for reward in score.rewards]
+        best: float = max([*(row.get(f"{self._prefix}best_reward", row[name]) for row in self.all), *rewards])
+        worst: float = min([*(row.get(f"{self._prefix}worst_reward", row[name]) for row in self.all), *rewards])
+        return best - NEAR_BEST * (best - worst) if best > worst else None
 
 
-def _of_steps(config: TrainConfig, steps: _Steps) -> Iterator[tuple[str, str]]:
+class _Groups:
+    """Groups of episodes in the last lines of ``rollouts.jsonl``, each with the same reward throughout."""
+
+    def __init__(self, config: TrainConfig, lines: Sequence[Mapping[str, Any]]) -> None:
+        # Rewards of the environment, and what is learned from, of each group.
+        groups: dict[tuple[int, Any], list[tuple[float, float]]] = defaultdict(list)
+        for number, line in enumerate(lines):
+            for note in line["episodes"]:
+                if "error" not in note:
+                    groups[number, note["group"]].append((note["reward"], _learned(config, note)))
+        flat = [own for own in groups.values() if len({round(learned, 9) for _, learned in own}) == 1]
+        self.flat_rewards = [fmean(reward for reward, _ in own) for own in flat]
+
+    def failed_share(self, success: float | None) -> float:
+        """Return the share of the groups without variance that did not reach a reward; 1 where none is known."""
+        if success is None or not self.flat_rewards:
+            return 1.0
+        return sum(reward < success for reward in self.flat_rewards) / len(self.flat_rewards)
+
+
+def _learned(config: TrainConfig, note: Mapping[str, Any]) -> float:
+    """Return what is learned from an episode: its reward or the components of it, less the penalty."""
+    # What a rule takes for illegal answers, the reward lacks already.
+    penalty = config.illegal_penalty - config.answer_rule.penalty
+    reward: float = note["reward"]
+    if config.reward_components:
+        penalty, components = config.illegal_penalty, note.get("reward_components", {})
+        reward = sum(weight * components.get(name, 0.0) for name, weight in config.reward_components.items())
+    return reward - penalty * float(note.get("illegal_actions", 0))
+
+
+def _of_steps(
+    config: TrainConfig, steps: _Steps, groups: _Groups, scores: Mapping[str, Score]
+) -> Iterator[tuple[str, str]]:
     if not steps.are_enough:
         return
     yield from _illegal_answers(steps)
-    if not steps.is_near_best():
-        yield from _flat_groups(steps)
+    success = steps.success(scores)
+    reward = steps.mean("reward")
+    if success is None or reward is None or reward < success:
+        yield from _flat_groups(config, steps, groups.failed_share(success))
         yield from _low_entropy(steps)
     yield from _limits(config, steps)
+    no_calls = steps.share("no_calls")
+    if no_calls >= NO_CALLS:
+        remedy = "try examples first (--sft), or a model that calls tools"
+        yield "no_calls", no_calls_text(no_calls, f" of the last {LAST_STEPS} steps", remedy)
 
 
 def _illegal_answers(steps: _Steps) -> Iterator[tuple[str, str]]:
@@ -136,24 +195,23 @@ def _illegal_answers(steps: _Steps) -> Iterator[tuple[str, str]]:
 
 
 def _illegal_text(share: float, where: str, texts: Mapping[str, int]) -> str:
-    commonest = Counter(texts).most_common(MAX_TEXTS)
-    listed = ", ".join(f"{text!r} ({count} times)" for text, count in commonest)
-    most = f", most often {listed}" if listed else ""
-    return (
-        f"{share:.0%} of the answers in {where} were no legal action{most}: try examples first (--sft), a larger "
-        "model, or an action with fewer and better described fields."
-    )
+    remedy = "try examples first (--sft), a larger model, or an action with fewer and better described fields"
+    return illegal_text(share, f" in {where}", texts, "", remedy)
 
 
-def _flat_groups(steps: _Steps) -> Iterator[tuple[str, str]]:
+def _flat_groups(config: TrainConfig, steps: _Steps, failed_share: float) -> Iterator[tuple[str, str]]:
     share = steps.mean("flat_groups")
-    if share is not None and share >= FLAT_GROUPS:
-        yield (
-            "flat_groups",
-            f"In {share:.0%} of the groups of the last {LAST_STEPS} steps all episodes got the same reward (the mean "
-            f"is {steps.mean('reward'):+.3f}), so there was nothing to compare: try an easier task (reset, "
-            "curriculum), rewards for partial success, a higher --temperature, or examples first (--sft).",
-        )
+    if share is None or share * failed_share < FLAT_GROUPS:
+        return
+    solved = share * (1 - failed_share)
+    best = f"; in another {solved:.0%} all got the best reward, which is none to worry about" if solved >= 0.005 else ""
+    again = "" if config.resample else "--resample 2, "
+    yield (
+        "flat_groups",
+        f"In {share * failed_share:.0%} of the groups of the last {LAST_STEPS} steps all episodes got the same reward "
+        f"(the mean is {steps.mean('reward'):+.3f}), so there was nothing to compare{best}: try an easier task (reset, "
+        f"curriculum), rewards for partial success, a higher --temperature, {again}or examples first (--sft).",
+    )
 
 
 def _low_entropy(steps: _Steps) -> Iterator[tuple[str, str]]:
@@ -207,6 +265,9 @@ def _of_scores(config: TrainConfig, scores: Mapping[str, Score]) -> Iterator[tup
     if after.mean_length and after.illegal_actions / after.mean_length >= ILLEGAL_ANSWERS:
         share = after.illegal_actions / after.mean_length
         yield "illegal_answers", _illegal_text(share, f"the evaluation {AFTER}", after.illegal_texts)
+    if is_few(after.episodes):
+        remedy = "a larger --eval-episodes"
+        yield "few_episodes", few_episodes_text(after.episodes, "episode", after.low, after.high, remedy)
     if BEFORE in scores and not _is_best(after, scores):
         yield from _no_better(config, after, scores[BEFORE])
     if SCRIPTED in scores:

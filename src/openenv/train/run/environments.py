@@ -19,7 +19,7 @@ from openenv.train.tasks.seeds import training_seeds
 from openenv.train.tasks.task_choice import training_tasks
 from openenv.train.trl.env_spec import EnvSpec, EnvSpecs
 
-__all__ = ["OpenRun", "environment_name", "open_run", "open_sessions", "training_spec"]
+__all__ = ["OpenRun", "environment_name", "group_environments", "open_run", "open_sessions", "training_spec"]
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def training_spec(config: TrainConfig, sessions: Mapping[str, Sessions]) -> EnvS
     """Return the spec that a run is trained on: a task for each group of episodes, from the first step to the last."""
     groups_each_step = config.rollouts // config.group_size
     parts = config.parts
-    order = _groups(config)
+    order = group_environments(config)
     seeds = training_seeds(config.seed, len(order))
     named = {
         name: iter(training_tasks(part.tasks, sessions[name], order.count(name), seed=part.seed))
@@ -122,7 +122,7 @@ def environment_name(config: TrainConfig) -> str:
     return config.environment if config.environments else Sessions.name_of(config.environment)
 
 
-def _groups(config: TrainConfig) -> list[str]:
+def group_environments(config: TrainConfig) -> list[str]:
     """Return the environment of each group of episodes, from the first step to the last."""
     shares = {name: own.share for name, own in config.environments.items()} or {"": 1}
     return list(islice(interleaved(shares), config.steps * (config.rollouts // config.group_size)))
@@ -131,7 +131,7 @@ def _groups(config: TrainConfig) -> list[str]:
 def _session_counts(config: TrainConfig) -> dict[str, int]:
     """Return the sessions of each environment: as many as the largest of its steps has episodes."""
     groups_each_step = config.rollouts // config.group_size
-    order = _groups(config)
+    order = group_environments(config)
     steps = [order[start : start + groups_each_step] for start in range(0, len(order), groups_each_step)]
     # One that never plays in training is played before and after it.
     return {name: max(1, *(step.count(name) for step in steps)) * config.group_size for name in config.parts}

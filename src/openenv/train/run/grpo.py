@@ -13,14 +13,14 @@ from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, OpenEnvError
-from openenv.core.rubrics.bounds import reaches
 from openenv.records.run_folder import RunFolder
 from openenv.train.agents.policy import Policy, takes_gpu
 from openenv.train.episodes.illegal_texts import IllegalTexts
 from openenv.train.generation.trainers import max_context_of
 from openenv.train.rewards.environment_reward import log_components
+from openenv.train.rollout.resampling import is_flat, play_resampled
 from openenv.train.run.components import component_rewards, weighted_rewards
-from openenv.train.run.environments import OpenRun, training_spec
+from openenv.train.run.environments import OpenRun, group_environments, training_spec
 from openenv.train.run.lora import lora_config
 from openenv.train.settings.config import TrainConfig
 from openenv.train.tasks.order import prompt_groups
@@ -37,19 +37,31 @@ KEPT_CHECKPOINTS = 2
 class _RunRollouts:
     """TRL's ``rollout_func`` of a run, which counts the answers that were no legal action."""
 
-    def __init__(self, play: RolloutFunction, illegal_texts: IllegalTexts, config: TrainConfig) -> None:
+    def __init__(
+        self, play: RolloutFunction, illegal_texts: IllegalTexts, config: TrainConfig, dataset: Sequence[Any]
+    ) -> None:
         self._play = play
         self._illegal_texts = illegal_texts
         self._config = config
+        self._dataset = dataset
+        self._environments = group_environments(config) if config.resample else []
 
     def __call__(self, prompts: Sequence[Any], trainer: GRPOTrainer) -> dict[str, list[Any]]:
         """Play the episodes; ``training_reward`` is that of the components which the run learns from."""
-        fields = self._play(prompts, trainer)
-        if self._config.reward_components:
-            fields["training_reward"] = weighted_rewards(self._config, fields)
+        if self._config.resample:
+            rows = (self._config, self._dataset, self._environments)
+            fields = play_resampled(self._play_rewarded, prompts, trainer, *rows)
+        else:
+            fields = self._play_rewarded(prompts, trainer)
         names = fields.get("environment_name") or [""] * len(prompts)
         for name, texts in zip(names, fields["illegal_texts"], strict=True):
             self._illegal_texts.add(name, texts)
+        return fields
+
+    def _play_rewarded(self, prompts: Sequence[Any], trainer: GRPOTrainer) -> dict[str, list[Any]]:
+        fields = self._play(prompts, trainer)
+        if self._config.reward_components:
+            fields["training_reward"] = weighted_rewards(self._config, fields)
         return fields
 
 
@@ -63,7 +75,10 @@ def episode_reward(
     prompts: Sequence[Any] = (),
     cut_by: Sequence[str] = (),
     cut_answers: Sequence[int] = (),
+    answers_without_call: Sequence[int] = (),
     reward_components: Sequence[Mapping[str, float]] = (),
+    resampled_episodes: Sequence[int] = (),
+    resampled_tokens: Sequence[int] = (),
     **_: Any,
 ) -> list[float | None]:
     """TRL's reward function: return ``training_reward``, and log the means of how the episodes went."""
@@ -80,10 +95,17 @@ def episode_reward(
         "cut_by_max_context": [limit == "max_context" for limit in cut_by],
         "cut_answers": cut_answers,
     }
+    no_calls = [count > 0 == length for count, length in zip(answers_without_call, episode_length, strict=False)]
+    if any(no_calls):  # of texts there is never one
+        measured["no_calls"] = no_calls
     indexes: dict[str, Sequence[int]] = {"episode": range(len(training_reward))}
     for name in dict.fromkeys(environment_name):
         indexes[f"episode/{name}"] = [index for index, each in enumerate(environment_name) if each == name]
+    spent = {"resampled_episodes": resampled_episodes, "resampled_tokens": resampled_tokens}
     for prefix, own in indexes.items():
+        for metric, counts in spent.items():
+            if counts:
+                log_metric(f"{prefix}/{metric}", float(sum(counts[index] for index in own)))
         for metric, values in measured.items():
             if values:
                 log_metric(f"{prefix}/{metric}", sum(values[index] for index in own) / len(own))
@@ -97,8 +119,7 @@ def _flat_groups(prompts: Sequence[Any], rewards: Sequence[float | None]) -> lis
     """Return for each episode whether all of its group got the same reward; TRL logs that of whole batches only."""
     flat: list[bool] = []
     for group in prompt_groups(prompts):
-        known = [reward for number in group if (reward := rewards[number]) is not None]
-        flat += [not known or reaches(min(known), max(known))] * len(group)
+        flat += [is_flat([rewards[number] for number in group])] * len(group)
     return flat
 
 
@@ -135,6 +156,7 @@ def make_trainer(
         spec,
         max_context=config.max_context,
         illegal_penalty=config.illegal_penalty,
+        illegal_answers=config.illegal_answers,
         renderers={name: own.renderer for name, own in policies.items()},
         recorder=run.recorder,
     )
@@ -146,7 +168,7 @@ def make_trainer(
             args=_arguments(config, folder, rewards),
             train_dataset=spec.train_dataset,
             reward_funcs=functions,
-            rollout_func=_RunRollouts(rollouts, illegal_texts, config),
+            rollout_func=_RunRollouts(rollouts, illegal_texts, config, spec.train_dataset),
             callbacks=[_MetricsFile(folder, illegal_texts), *callbacks],
             peft_config=lora_config(config, "grpo"),
         )

@@ -25,7 +25,7 @@ from openenv.records.scores import (
     sampled,
     score_name,
 )
-from openenv.train.run.diagnosis import diagnose
+from openenv.train.run.diagnosis import TrainingWarning, diagnose_run
 from openenv.train.run.report_parts import (
     cell,
     component_table,
@@ -177,8 +177,8 @@ def _tidy(axes: Any) -> None:
         axes.spines[side].set_visible(False)
 
 
-def write_report(folder: RunFolder, config: TrainConfig, title: str) -> None:
-    """Draw the curve of a run and write its page, from the metrics and scores in its folder."""
+def write_report(folder: RunFolder, config: TrainConfig, title: str) -> list[TrainingWarning]:
+    """Draw the curve of a run and write its page, from the files in its folder; return its warnings."""
     scores = folder.read_scores()
     names = list(config.parts)
     if config.grpo and config.environments:
@@ -187,10 +187,10 @@ def write_report(folder: RunFolder, config: TrainConfig, title: str) -> None:
         draw_curve(folder.read_metrics(), scores, title, folder.curve)
     else:
         draw_losses(read_objects(folder.warm_up / "metrics.jsonl"), title, folder.curve)
-    warnings = diagnose(config, folder.read_metrics(), scores)
+    warnings = diagnose_run(config, folder)
     fields = {
         "title": html.escape(title),
-        "summary": html.escape(_summary(scores, config, len(folder.read_metrics()))),
+        "summary": html.escape(_summary(scores, config, folder.read_metrics())),
         "warnings": warning_section(warnings),
         "curve": base64.b64encode(folder.curve.read_bytes()).decode(),
         "scores": "".join(_score_row(player, score) for player, score in scores.items()),
@@ -209,26 +209,43 @@ def write_report(folder: RunFolder, config: TrainConfig, title: str) -> None:
         "config": "".join(row(name, value) for name, value in config.model_dump(mode="json").items()),
     }
     folder.report.write_text(Template(_TEMPLATE.read_text("utf-8")).substitute(fields), "utf-8")
+    return warnings
 
 
-def _summary(scores: Mapping[str, Score], config: TrainConfig, steps: int) -> str:
+def _summary(scores: Mapping[str, Score], config: TrainConfig, metrics: Sequence[Mapping[str, Any]]) -> str:
     if any(score_name(AFTER, name) not in scores for name in config.parts):
-        return f"Interrupted after {steps} of {config.steps} optimiser steps, with seed {config.seed}."
+        return f"Interrupted after {len(metrics)} of {config.steps} optimiser steps, with seed {config.seed}."
     reached = [_change(name, scores) for name in config.parts]
+    counts = sorted({scores[score_name(AFTER, name)].episodes for name in config.parts})
+    of = f"Means of {' and '.join(map(str, counts))} episodes of one seed, {config.seed}, with 95% intervals."
+    rules = [f"{f'{name}: ' if name else ''}{part.answer_rule.in_settings}" for name, part in config.parts.items()]
+    illegal = f"Illegal answers: {'; '.join(rules)}; each costs {config.illegal_penalty:g} in training."
     rewards = f"Mean reward {'; '.join(reached)} after"
     if not config.grpo:
-        return f"{rewards} a warm-up on examples, with seed {config.seed}."
+        return f"{rewards} a warm-up on examples. {of} {illegal}"
     warm_up = "" if config.sft is None else "a warm-up on examples and "
+    steps = f"{config.steps} optimiser steps of {config.rollouts} episodes each, with GRPO."
+    return f"{rewards} {warm_up}{steps} {of} {illegal}{_resampled(config, metrics)}"
+
+
+def _resampled(config: TrainConfig, metrics: Sequence[Mapping[str, Any]]) -> str:
+    """Return the cost of the groups that were played instead of others."""
+    if not config.resample:
+        return ""
+    episodes, tokens = (
+        sum(row.get(f"episode/resampled_{name}", 0.0) for row in metrics) for name in ("episodes", "tokens")
+    )
+    share = episodes / (config.rollouts * max(1, len(metrics)))
     return (
-        f"{rewards} {warm_up}{config.steps} optimiser steps of {config.rollouts} episodes each, with GRPO and seed "
-        f"{config.seed}."
+        f" For groups without variance {episodes:,.0f} further episodes of other tasks were played ({share:.0%} more), "
+        f"with {tokens:,.0f} tokens written."
     )
 
 
 def _change(name: str, scores: Mapping[str, Score]) -> str:
-    before, after = (scores[score_name(player, name)].mean_reward for player in (BEFORE, AFTER))
+    before, after = (scores[score_name(player, name)].figure for player in (BEFORE, AFTER))
     where = f"in {name} " if name else ""
-    return f"{where}{before:+.3f} before and {after:+.3f}"
+    return f"{where}{before} before and {after}"
 
 
 def _score_row(player: str, score: Score) -> str:

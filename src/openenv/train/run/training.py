@@ -20,9 +20,10 @@ from openenv.records.run_start import RunStart
 from openenv.records.scores import AFTER, WARMED_UP, Score
 from openenv.train.agents.policy import Policy, load_policies, make_policies
 from openenv.train.quiet import quiet_about_tied_weights, quiet_libraries
+from openenv.train.rollout.sessions import Sessions
 from openenv.train.run.callbacks import LiveWarnings, RunControl, TrainingProgress
 from openenv.train.run.components import check_component_names
-from openenv.train.run.diagnosis import TrainingWarning, diagnose
+from openenv.train.run.diagnosis import TrainingWarning
 from openenv.train.run.environments import OpenRun, environment_name, open_run
 from openenv.train.run.grpo import make_trainer
 from openenv.train.run.interruption import Interruption
@@ -162,8 +163,8 @@ def _run(
                 del trainer  # the evaluation may need the memory of its optimiser
             score_model(run, policies, AFTER)
             _save(run, policies)
-            write_report(folder, config, run.title)
-            return _result(run, seconds)
+            warnings = write_report(folder, config, run.title)
+            return _result(run, seconds, warnings)
 
 
 def _load(run: OpenRun) -> dict[str, Policy]:
@@ -206,8 +207,17 @@ def _introduce(run: OpenRun, policies: Mapping[str, Policy]) -> None:
         run.show(f"resumed   from {run.checkpoint}")
     run.show(f"model     {run.config.model}, {sum(parameter.numel() for parameter in model.parameters()):,} parameters")
     for name, part in run.config.parts.items():
+        run.show(f"illegal   {f'{name}: ' if name else ''}{_illegal_rule(part, run.sessions[name], policies[name])}")
         if not is_address(part.environment):  # a server that was started for this run, and has the page
             run.show(f"watch     {run.sessions[name].client.async_client.base_url}/web/live")
+
+
+def _illegal_rule(config: TrainConfig, sessions: Sessions, policy: Policy) -> str:
+    """Return what an illegal answer does, in words."""
+    fallback = policy.actions.fallback if sessions.tools is None else None
+    return (
+        f"answers: {replace(config.answer_rule, fallback=fallback)}, and costs {config.illegal_penalty:g} in training"
+    )
 
 
 def _train_to_end(
@@ -228,11 +238,10 @@ def _save(run: OpenRun, policies: Mapping[str, Policy]) -> None:
     policy.tokenizer.save_pretrained(run.folder.model)
 
 
-def _result(run: OpenRun, seconds: float) -> TrainResult:
+def _result(run: OpenRun, seconds: float, warnings: list[TrainingWarning]) -> TrainResult:
     config, folder = run.config, run.folder
     scores = folder.read_scores()
     steps = config.steps - run.steps_done if config.grpo else 0
-    warnings = diagnose(config, folder.read_metrics(), scores)
     return TrainResult(environment_name(config), folder, scores, seconds, steps, warnings)
 
 

@@ -16,6 +16,7 @@ from openenv.core.env_server.settings import check_field_path
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.reset_check import nearest_name
 from openenv.core.variables import Option
+from openenv.records.answers import AnswerRule, IllegalAnswers
 from openenv.records.run_folder import RunFolder
 from openenv.train.settings.vllm_settings import VllmSettings
 
@@ -27,6 +28,13 @@ STEP_TIMEOUT_S = 60.0
 
 FieldPath: TypeAlias = Annotated[str, AfterValidator(check_field_path)]
 """Path of a field that traces leave out."""
+
+ILLEGAL_ANSWERS = (
+    "effect of an illegal answer: it counts as the fallback action, ends its episode, or costs the penalty and is not "
+    "played"
+)
+ILLEGAL_PENALTY = "reward that each illegal answer costs where that is its effect"
+LENIENT = "read a text with exactly one legal value in it, as in 'The answer is left.', as that value"
 
 _ENTROPY_COEF = 0.02
 # Headings of the options of `openenv train`.
@@ -192,6 +200,11 @@ class TrainConfig(BaseModel):
     scale_rewards: Literal["batch", "group", "none"] = Field(
         default="batch", description="what advantages are divided by"
     )
+    resample: Annotated[int, _LEARNING] = Field(
+        default=0,
+        ge=0,
+        description="rounds in a step of playing other tasks for groups without variance, as in DAPO; default: none",
+    )
     reward_components: Annotated[
         dict[str, float], Option(("--reward-component",), metavar="NAME=WEIGHT", heading="Learning")
     ] = Field(
@@ -225,12 +238,14 @@ class TrainConfig(BaseModel):
     max_context: Annotated[int, _EPISODES] = Field(
         default=2048, ge=16, description="tokens of an episode after which it is cut off"
     )
+    illegal_answers: Annotated[IllegalAnswers, _EPISODES] = Field(default="fallback", description=ILLEGAL_ANSWERS)
     illegal_penalty: Annotated[float, _EPISODES] = Field(
         default=0.1, ge=0, description="penalty for each illegal action, off the reward"
     )
     fallback: Annotated[str | None, _EPISODES] = Field(
         default=None, description="action that an illegal text counts as; default: the environment's own"
     )
+    lenient: Annotated[bool, _EPISODES] = Field(default=False, description=LENIENT)
     step_timeout_s: Annotated[float, _EPISODES] = Field(
         default=STEP_TIMEOUT_S, gt=0, description="seconds for a reset or a step, after which its episode is given up"
     )
@@ -281,6 +296,11 @@ class TrainConfig(BaseModel):
         if self.entropy_coef is not None:
             return self.entropy_coef
         return _ENTROPY_COEF if self.sft is None else 0.0
+
+    @property
+    def answer_rule(self) -> AnswerRule:
+        """Reading of answers, and effect of an illegal one."""
+        return AnswerRule(self.illegal_answers, self.illegal_penalty, self.fallback, self.lenient)
 
     @property
     def is_tiny(self) -> bool:

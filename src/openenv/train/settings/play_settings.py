@@ -1,5 +1,6 @@
 """The settings of episodes that are played outside of training: to collect them, or to evaluate a player."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -8,8 +9,17 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from openenv.auto.discovery import short_name
 from openenv.auto.target import Target, is_address
 from openenv.core.variables import Option
+from openenv.records.answers import AnswerRule, IllegalAnswers
 from openenv.records.run_folder import RunFolder
-from openenv.train.settings.config import STEP_TIMEOUT_S, FieldPath, TrainConfig, load_config
+from openenv.train.settings.config import (
+    ILLEGAL_ANSWERS,
+    ILLEGAL_PENALTY,
+    LENIENT,
+    STEP_TIMEOUT_S,
+    FieldPath,
+    TrainConfig,
+    load_config,
+)
 
 __all__ = ["PlaySettings"]
 
@@ -72,6 +82,12 @@ class PlaySettings(BaseModel):
     max_tokens: Annotated[int | None, _PLAYER] = Field(
         default=None, ge=1, description="tokens that a model may write in one answer"
     )
+    illegal_answers: Annotated[IllegalAnswers, _EPISODES] = Field(default="fallback", description=ILLEGAL_ANSWERS)
+    illegal_penalty: Annotated[float, _EPISODES] = Field(default=0.1, ge=0, description=ILLEGAL_PENALTY)
+    fallback: Annotated[str | None, _EPISODES] = Field(
+        default=None, description="action that an illegal text counts as; default: the environment's own"
+    )
+    lenient: Annotated[bool, _EPISODES] = Field(default=False, description=LENIENT)
     step_timeout_s: Annotated[float, _EPISODES] = Field(
         default=STEP_TIMEOUT_S, gt=0, description="seconds for a reset or a step, after which its episode is given up"
     )
@@ -107,6 +123,11 @@ class PlaySettings(BaseModel):
         """Actions after which an episode is cut off."""
         return DEFAULT_MAX_TURNS if self.max_turns is None else self.max_turns
 
+    @property
+    def answer_rule(self) -> AnswerRule:
+        """Reading of answers, and effect of an illegal one."""
+        return AnswerRule(self.illegal_answers, self.illegal_penalty, self.fallback, self.lenient)
+
     def with_defaults(self) -> "PlaySettings":
         """Fill in what is left open: from the run in whose folder the model is, if it is in one.
 
@@ -122,6 +143,7 @@ class PlaySettings(BaseModel):
             "tasks": own.evaluated_tasks,
             "temperature": own.sampled_temperature,
             "seed": own.seed,
+            **asdict(own.answer_rule),
         }
         return self.model_copy(update={name: value for name, value in as_evaluated.items() if not self._is_set(name)})
 
@@ -129,7 +151,9 @@ class PlaySettings(BaseModel):
         """Return what episodes depend on, as JSON values: no address, time limit or recording."""
         left_out = {"base_url", "llm_endpoint", "step_timeout_s", "traces", "traces_leave_out"}
         settings = self.model_dump(mode="json", exclude=left_out)
-        return {**settings, "environment": self.name, "max_turns": self.turn_limit, "reset": settings["reset"] or None}
+        penalty = self.answer_rule.penalty or None  # what an illegal answer does not cost decides nothing
+        own = {"environment": self.name, "max_turns": self.turn_limit, "reset": settings["reset"] or None}
+        return {**settings, **own, "illegal_penalty": penalty}
 
     def has_greedy_figure(self) -> bool:
         """Return whether an evaluation has the greedy figure beside the sampled one, as the run of the model has."""

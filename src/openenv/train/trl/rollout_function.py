@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from openenv.adapters.text import ActionText
 from openenv.core.exceptions import ConfigurationError
+from openenv.records.answers import AnswerRule, IllegalAnswers
 from openenv.train.episodes.played_episode import text_of
 from openenv.train.forms.text_form import TextForm
 from openenv.train.forms.tool_form import ToolForm
@@ -56,6 +57,9 @@ class RolloutFunction:
             loop. ``tell``: the model reads the error, and may try again.
         max_context: Tokens after which an episode is cut off; ``None`` for as many as the model takes.
         illegal_penalty: Subtracted from an episode's reward for each illegal action.
+        illegal_answers: Effect of an illegal answer. ``fallback``: it counts as the fallback action. ``end``: it ends
+            its episode. ``penalty``: it is not played, and the model may answer again.
+        lenient: Whether a text with exactly one legal value in it is read as that value.
         renderers: Renderers instead of those that ``actions`` chooses, by the environment's name in the specs, which is
             empty for a single one.
         recorder: Records the episodes; ``None`` for none.
@@ -82,6 +86,8 @@ class RolloutFunction:
         unreadable: Unreadable = "end",
         max_context: int | None = None,
         illegal_penalty: float = 0.0,
+        illegal_answers: IllegalAnswers = "fallback",
+        lenient: bool = False,
         renderers: Mapping[str, Renderer] | None = None,
         recorder: RolloutRecorder | None = None,
     ) -> None:
@@ -89,7 +95,12 @@ class RolloutFunction:
             raise ConfigurationError(f"Expected 'auto', 'tools', 'text' or 'token' for actions, got {actions!r}.")
         if unreadable not in ("tell", "end"):
             raise ConfigurationError(f"Expected 'tell' or 'end' for unreadable, got {unreadable!r}.")
-        settings = _Settings(actions, max_action_tokens, fallback, unreadable, max_context, illegal_penalty)
+        if illegal_answers not in ("fallback", "end", "penalty"):
+            raise ConfigurationError(
+                f"Expected 'fallback', 'end' or 'penalty', got illegal_answers={illegal_answers!r}."
+            )
+        rule = AnswerRule(illegal_answers, illegal_penalty, fallback, lenient)
+        settings = _Settings(actions, max_action_tokens, unreadable, max_context, rule)
         self._rollouts = {
             name: _EnvironmentRollout(name, task_set, settings, (renderers or {}).get(name), recorder)
             for name, task_set in spec._task_sets.items()
@@ -113,8 +124,9 @@ class RolloutFunction:
             - ``episode_length``: the number of actions; ``illegal_actions``: how many of these were none;
             - ``illegal_texts``: the answers that these were;
             - ``episode_done``: whether the environment ended the episode, rather than a limit or the model;
-            - ``cut_by``: the limit that did, ``max_turns`` or ``max_context``, or nothing; ``cut_answers``: how many
-              answers ended at ``max_action_tokens``;
+            - ``cut_by``: the limit that did, ``max_turns`` or ``max_context``, or the rule for ``illegal_answers``,
+              or nothing; ``cut_answers``: how many answers ended at ``max_action_tokens``; ``answers_without_call``:
+              how many had no call of a tool that could be read;
             - ``reward_components``: the sum of each component's scores, by name; empty where there is no rubric;
             - ``step_rewards``: the credit of each action, where the environment has a trajectory rubric, else ``None``;
             - ``opening``: the first observation, as text;
@@ -141,10 +153,9 @@ class RolloutFunction:
 class _Settings:
     actions: FormName
     max_action_tokens: int | None
-    fallback: str | None
     unreadable: Unreadable
     max_context: int | None
-    illegal_penalty: float
+    rule: AnswerRule
 
 
 class _EnvironmentRollout:
@@ -189,7 +200,14 @@ class _EnvironmentRollout:
         parameters = self._task_set.parameters_of(task)
         if self._recorder is not None:
             parameters = self._recorder.named(parameters)
-        play = Play(task, number=number, max_turns=limits.max_turns, shown=renderer.shown, parameters=parameters)
+        play = Play(
+            task,
+            number=number,
+            max_turns=limits.max_turns,
+            shown=renderer.shown,
+            parameters=parameters,
+            rule=self._settings.rule,
+        )
         play.episode.episode_id = parameters.get("episode_id", play.episode.episode_id)
         return play
 
@@ -240,7 +258,8 @@ class _EnvironmentRollout:
                 max_action_tokens=settings.max_action_tokens,
                 unreadable=settings.unreadable,
             )
-        actions = ActionText(self._task_set.sessions.action, settings.fallback)
+        rule = settings.rule
+        actions = ActionText(self._task_set.sessions.action, rule.fallback, lenient=rule.lenient)
         longest = 1 if settings.actions == "token" else settings.max_action_tokens or sys.maxsize
         if settings.actions == "token":
             _check_tokens(tokenizer, actions)
@@ -257,9 +276,10 @@ class _EnvironmentRollout:
 
     def _fields(self, play: Play) -> dict[str, Any]:
         episode = play.episode
-        reward = None if episode.error else episode.reward
         trajectory = list(map(EpisodeStep.of, play.results))
-        penalty = self._settings.illegal_penalty * episode.illegal_actions
+        reached = sum(step.reward or 0.0 for step in trajectory)
+        reward = None if episode.error else reached
+        penalty = self._settings.rule.illegal_penalty * episode.illegal_actions
         return {
             "prompt_ids": episode.prompt_ids,
             "completion_ids": episode.completion_ids,
@@ -267,13 +287,14 @@ class _EnvironmentRollout:
             "env_mask": episode.env_mask,
             "environment_reward": reward,
             "training_reward": None if reward is None else reward - penalty,
-            "episode_reward": sum(step.reward or 0.0 for step in trajectory),
+            "episode_reward": reached,
             "episode_length": len(trajectory),
             "illegal_actions": episode.illegal_actions,
             "illegal_texts": episode.illegal_texts,
             "episode_done": episode.done,
             "cut_by": episode.cut_by or "",
             "cut_answers": episode.cut_answers,
+            "answers_without_call": episode.answers_without_call,
             "reward_components": episode.reward_components,
             "step_rewards": episode.step_rewards,
             "opening": "" if play.first is None else text_of(call_content(play.first, self._task_set.sessions.pixels)),

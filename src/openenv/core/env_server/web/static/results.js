@@ -3,7 +3,7 @@ import { getJson, getPatiently, lasts, problemOf, UNAUTHORIZED } from "./api.js"
 import { html, useEffect, useState } from "./html.js";
 import { Json } from "./json.js";
 import { words } from "./observation.js";
-import { boundsOf, Linked, Pair, Strip, taskNamed } from "./rollout.js";
+import { boundsOf, Doubts, Linked, Pair, Strip, taskNamed } from "./rollout.js";
 import { intervalOf, number, tone } from "./turns.js";
 
 const POLL_MS = 2000;
@@ -77,12 +77,15 @@ function Summary({ summary }) {
     "Success from reward": summary.success_reward,
     "Actions an episode": summary.mean_length,
     "Illegal actions": summary.illegal_actions,
+    "Answers cut off": summary.answers?.cut || null,
+    "Episodes without a call": summary.answers?.no_calls || null,
     "Left out": summary.left_out || null,
   };
   return html`<section class="panel summary" aria-label="Summary">
     <header class="stage-head"><div><h1>${summary.name}</h1><span class="of">${[player, environment].filter(Boolean).join(" on ")}</span></div>
       <span class="status" role="status" data-testid="state" data-status=${state === "not complete" ? "away" : "open"}>${state}</span></header>
     <dl class="facts">${Object.entries(facts).filter(([, value]) => typeof value === "number").map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${number(value)}</dd></div>`)}</dl>
+    <${Doubts} rule=${summary.illegal_rule} warnings=${summary.warnings} />
     ${summary.problem !== null && html`<p class="problem said-of" role="alert">${summary.problem}</p>`}
     ${summary.first_left_out && html`<p class="note said-of">${summary.left_out === 1 ? "1 episode is" : `${summary.left_out} episodes are`} left out. The first: ${summary.first_left_out}</p>`}
     ${summary.unreadable > 0 && html`<p class="note said-of">${summary.unreadable === 1 ? "1 line of episodes.jsonl is" : `${summary.unreadable} lines of episodes.jsonl are`} no episode and not shown.</p>`}

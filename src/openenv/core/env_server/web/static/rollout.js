@@ -47,3 +47,9 @@ export function taskNamed({ environment, task }) {
 function traceAddress({ trace }) {
   return `traces?episode=${encodeURIComponent(trace)}`;
 }
+
+/** What an illegal answer does, and what makes figures doubtful. */
+export function Doubts({ rule, warnings }) {
+  return html`${rule && html`<p class="note said-of" data-testid="illegal-rule">Illegal answers: ${rule}.</p>`}
+    ${(warnings ?? []).map((warning) => html`<p class="problem said-of" role="note" data-testid="warning">${warning}</p>`)}`;
+}

@@ -5,7 +5,7 @@ import { html, useEffect, useMemo, useState } from "./html.js";
 import { Json } from "./json.js";
 import { words } from "./observation.js";
 import { followRun } from "./progress.js";
-import { boundsOf, Linked, Pair, Strip, taskNamed } from "./rollout.js";
+import { boundsOf, Doubts, Linked, Pair, Strip, taskNamed } from "./rollout.js";
 import { intervalOf, number, tone, when } from "./turns.js";
 
 // An episode is on record a moment after its step is done.
@@ -69,6 +69,7 @@ function Summary({ run, last }) {
       ${run.state === "running" && last > 0 && html`<div><dt>Left</dt><dd>${duration((steps - last) * secondsEach(run.rows))}</dd></div>`}
     </dl>
     ${steps > 0 && html`<progress max=${steps} value=${last} aria-label="Steps done"></progress>`}
+    <${Doubts} rule=${run.illegal_rule} warnings=${run.warnings} />
     <details class="more"><summary>Settings</summary><${Json} value=${settings} label="Settings" /></details>
   </section>`;
 }
