@@ -43,7 +43,7 @@ from openenv.traces import EpisodeRecord, TraceFile
 from openenv.traces import open as open_traces
 
 Seed = Annotated[int | None, typer.Option(help="Seed of the first episode; the next ones count up.  [default: random]")]
-Url = Annotated[str | None, typer.Option(help="Play on this server instead of starting one.")]
+Url = Annotated[str | None, typer.Option(metavar="URL", help="Play on this server instead of starting one.")]
 InProcess = Annotated[
     bool, typer.Option("--in-process", help="Run the environment in this process, where its breakpoint() works.")
 ]
@@ -60,7 +60,8 @@ From = Annotated[
     ),
 ]
 EpisodeName = Annotated[
-    str | None, typer.Option("--episode", help="Id of the episode there, as 1-3.", rich_help_panel=ON_RECORD)
+    str | None,
+    typer.Option("--episode", metavar="ID", help="Id of the episode there, as 1-3.", rich_help_panel=ON_RECORD),
 ]
 Step = Annotated[
     int | None,

@@ -37,7 +37,9 @@ page_option = partial(typer.Option, rich_help_panel="Page")
 def train(
     settings: dict[str, Any],
     environment: Annotated[str | None, environment_argument(PLAYED_TEXT)] = None,
-    config: Annotated[Path | None, typer.Option(help="YAML file of settings; options win over it.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="YAML file of settings; options win over it.")
+    ] = None,
     resume: Annotated[
         Path | None, typer.Option(metavar="RUN", help="Folder of a run to continue; --steps makes it longer.")
     ] = None,
@@ -45,7 +47,10 @@ def train(
         bool, page_option("--view", help="Serve the page of the run while it trains; see openenv view.")
     ] = False,
     view_host: Annotated[
-        str | None, page_option(help="Address that the page listens on.  [default: 127.0.0.1, this machine only]")
+        str | None,
+        page_option(
+            metavar="ADDRESS", help="Address that the page listens on.  [default: 127.0.0.1, this machine only]"
+        ),
     ] = None,
     view_port: Annotated[
         int | None, page_option(min=0, max=65535, help="Port that the page listens on.  [default: a free one]")
