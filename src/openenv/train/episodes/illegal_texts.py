@@ -1,9 +1,9 @@
 """Commonest among the answers that were no legal action."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-__all__ = ["IllegalTexts", "commonest_texts"]
+__all__ = ["IllegalTexts", "commonest", "commonest_texts"]
 
 MAX_TEXTS = 5
 LONGEST_TEXT = 80
@@ -16,7 +16,17 @@ def commonest_texts(texts: Iterable[str]) -> dict[str, int]:
         >>> commonest_texts(["jump", "fly", "jump"])
         {'jump': 2, 'fly': 1}
     """
-    return dict(Counter(_shortened(text) for text in texts).most_common(MAX_TEXTS))
+    return commonest(Counter(map(_shortened, texts)))
+
+
+def commonest(counts: Mapping[str, int]) -> dict[str, int]:
+    """Return the commonest of texts that were counted, the commonest first.
+
+    Example:
+        >>> commonest({"fly": 1, "jump": 2})
+        {'jump': 2, 'fly': 1}
+    """
+    return dict(Counter(counts).most_common(MAX_TEXTS))
 
 
 class IllegalTexts:

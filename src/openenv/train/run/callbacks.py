@@ -122,7 +122,7 @@ class LiveWarnings(TrainerCallback):
             return
         while self._next <= state.global_step:
             self._next *= 2
-        for warning in diagnose(self._config, self._folder.read_metrics(), {}):
+        for warning in diagnose(self._config, self._folder.read_metrics(), self._folder.read_scores()):
             if (warning.environment, warning.name) not in self._printed:
                 self._printed.add((warning.environment, warning.name))
                 text = f"warning   at step {state.global_step}: {warning}"

@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import Any
 
 from openenv.records.scores import AFTER, BEFORE, RANDOM, SCRIPTED, WARMED_UP, Score, score_name
-from openenv.train.episodes.illegal_texts import MAX_TEXTS
+from openenv.train.episodes.illegal_texts import commonest
 from openenv.train.settings.config import TrainConfig
 
 __all__ = ["LAST_STEPS", "TrainingWarning", "diagnose"]
@@ -79,21 +79,22 @@ def diagnose(
     """
     found: list[TrainingWarning] = []
     for name, part in config.parts.items():
-        steps = _Steps(name, metrics)
+        own = _scores_in(name, scores)
         texts: dict[str, str] = {}
-        for check, text in [*_of_steps(part, steps), *_of_scores(part, _scores_in(name, scores))]:
+        for check, text in [*_of_steps(part, _Steps(name, metrics, _rewards_in(own))), *_of_scores(part, own)]:
             texts.setdefault(check, text)
         found += [TrainingWarning(check, text, name) for check, text in texts.items()]
     return found
 
 
 class _Steps:
-    """The steps in which an environment was played."""
+    """The steps in which an environment was played, and the rewards of its evaluations so far."""
 
-    def __init__(self, environment: str, metrics: Sequence[Mapping[str, Any]]) -> None:
+    def __init__(self, environment: str, metrics: Sequence[Mapping[str, Any]], evaluated: Sequence[float]) -> None:
         self._prefix = f"episode/{environment}/" if environment else "episode/"
         self.all = [row for row in metrics if f"{self._prefix}reward" in row]
         self.last = self.all[-LAST_STEPS:]
+        self._evaluated = evaluated
 
     @property
     def are_enough(self) -> bool:
@@ -113,10 +114,9 @@ class _Steps:
     def is_near_best(self) -> bool:
         """Return whether the last rewards are about the best that was ever seen, where rewards ever differed."""
         name = f"{self._prefix}reward"
-        best: float = max(row.get(f"{self._prefix}best_reward", row[name]) for row in self.all)
-        worst: float = min(row.get(f"{self._prefix}worst_reward", row[name]) for row in self.all)
-        reward = fmean(row[name] for row in self.last)
-        return best > worst and reward >= best - NEAR_BEST * (best - worst)
+        ends = (f"{self._prefix}best_reward", f"{self._prefix}worst_reward")
+        seen = [row.get(end, row[name]) for row in self.all for end in ends]
+        return _is_near_best(fmean(row[name] for row in self.last), [*seen, *self._evaluated])
 
 
 def _of_steps(config: TrainConfig, steps: _Steps) -> Iterator[tuple[str, str]]:
@@ -136,8 +136,7 @@ def _illegal_answers(steps: _Steps) -> Iterator[tuple[str, str]]:
 
 
 def _illegal_text(share: float, where: str, texts: Mapping[str, int]) -> str:
-    commonest = Counter(texts).most_common(MAX_TEXTS)
-    listed = ", ".join(f"{text!r} ({count} times)" for text, count in commonest)
+    listed = ", ".join(f"{text!r} ({count} times)" for text, count in commonest(texts).items())
     most = f", most often {listed}" if listed else ""
     return (
         f"{share:.0%} of the answers in {where} were no legal action{most}: try examples first (--sft), a larger "
@@ -207,17 +206,21 @@ def _of_scores(config: TrainConfig, scores: Mapping[str, Score]) -> Iterator[tup
     if after.mean_length and after.illegal_actions / after.mean_length >= ILLEGAL_ANSWERS:
         share = after.illegal_actions / after.mean_length
         yield "illegal_answers", _illegal_text(share, f"the evaluation {AFTER}", after.illegal_texts)
-    if BEFORE in scores and not _is_best(after, scores):
+    if BEFORE in scores and not _is_near_best(after.mean_reward, _rewards_in(scores)):
         yield from _no_better(config, after, scores[BEFORE])
     if SCRIPTED in scores:
         yield from _above_scripted(after, scores[SCRIPTED])
 
 
-def _is_best(after: Score, scores: Mapping[str, Score]) -> bool:
-    """Return whether a score is about the best reward of any player in any episode."""
-    rewards = [reward for score in scores.values() for reward in (score.rewards or [score.mean_reward])]
-    best, worst = max(rewards), min(rewards)
-    return best > worst and after.mean_reward >= best - NEAR_BEST * (best - worst)
+def _rewards_in(scores: Mapping[str, Score]) -> list[float]:
+    """Return the rewards of any player in any episode."""
+    return [reward for score in scores.values() for reward in (score.rewards or [score.mean_reward])]
+
+
+def _is_near_best(reward: float, seen: Sequence[float]) -> bool:
+    """Return whether a reward is about the best of those that were seen, where these differ."""
+    best, worst = max(seen), min(seen)
+    return best > worst and reward >= best - NEAR_BEST * (best - worst)
 
 
 def _no_better(config: TrainConfig, after: Score, before: Score) -> Iterator[tuple[str, str]]:
