@@ -70,7 +70,9 @@ def test_the_help_is_easy_to_read(width: int) -> None:
 
 
 @pytest.mark.parametrize(("columns", "longest"), [(60, 58), (80, 78), (100, 98), (200, 98)])
-def test_the_help_is_as_wide_as_its_terminal_up_to_a_hundred_columns(columns: int, longest: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_help_is_as_wide_as_its_terminal_up_to_a_hundred_columns(
+    columns: int, longest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     shown = cli.load_command("serve").make_context("serve", [], resilient_parsing=True).get_help()
     assert longest - 8 < max(map(len, shown.splitlines())) <= longest
