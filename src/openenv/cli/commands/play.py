@@ -192,9 +192,9 @@ class Game:
     def _show(self, result: StepResult[Any], title: str, total: float, *, first: bool = False) -> None:
         facts = [title] if result.reward is None else [title, f"reward {result.reward:g}", f"total {total:g}"]
         view = self._view(result.observation, first)
-        components = " · ".join(f"{escape(name)} {score:g}" for name, score in result.reward_components.items())
-        panel = Panel(view, title=" · ".join(facts), subtitle=components or None, expand=False, padding=(0, 2))
-        self._console.print(panel)
+        components = " · ".join(f"{name} {score:g}" for name, score in result.reward_components.items())
+        shown = Group(view, Text(components, style="dim")) if components else view
+        self._console.print(Panel(shown, title=" · ".join(facts), expand=False, padding=(0, 2)))
 
     def _view(self, observation: Mapping[str, Any], first: bool) -> RenderableType:
         """Show the observation, and below it the pictures in its fields."""
