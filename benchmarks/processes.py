@@ -63,11 +63,15 @@ def cpu_seconds(process: psutil.Process) -> float:
     return float(times.user + times.system)
 
 
-def free_port() -> int:
-    """Return a port of the loopback interface that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def reserve_port() -> socket.socket:
+    """Return a socket that has a port of the loopback interface, which no other program is given until it is closed.
+
+    On Linux a server that reuses addresses, as servers do, may listen on the port meanwhile.
+    """
+    reserved = socket.socket()
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reserved.bind(("127.0.0.1", 0))
+    return reserved
 
 
 class ServerProcess:
@@ -89,12 +93,19 @@ class ServerProcess:
         cores: set[int] | None = None,
         root: Path = ROOT,
     ) -> None:
-        self.port = free_port()
+        # From ``__enter__`` on.
+        self.port = 0
         self._root = root
-        self._command = [str(python), "-m", module, "--port", str(self.port), *arguments]
+        self._program = [str(python), "-m", module]
+        self._arguments = arguments
         self._cores = cores or set()
 
     def __enter__(self) -> Self:
+        self._reserved = reserve_port()
+        self.port = int(self._reserved.getsockname()[1])
+        if not _LINUX:
+            self._reserved.close()
+        self._command = [*self._program, "--port", str(self.port), *self._arguments]
         self._process = subprocess.Popen(self._command, cwd=self._root)
         pin(self._process.pid, self._cores)
         self._watched = psutil.Process(self._process.pid)
@@ -115,6 +126,7 @@ class ServerProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        self._reserved.close()
 
     def cpu_seconds(self) -> float:
         """Return the CPU time that the server and its worker processes have used so far."""

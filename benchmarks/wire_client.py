@@ -26,7 +26,7 @@ _HANDSHAKE = (
     "Sec-WebSocket-Version: 13\r\n"
 )
 _FINAL_TEXT = 0x81
-_PING, _PONG = 0x89, 0x8A
+_CLOSE, _PING, _PONG = 0x88, 0x89, 0x8A
 _MASKED = 0x80
 # Clients must mask (RFC 6455, 5.3); masking with zeros changes nothing and costs nothing.
 _ZERO_MASK = b"\0\0\0\0"
@@ -138,9 +138,11 @@ class WireSocket(asyncio.Protocol):
             self._read_handshake()
             return
         while (split := split_frame(self._received)) is not None:
-            is_ping = self._received[0] == _PING
+            kind = self._received[0]
             payload, self._received = split
-            if is_ping:  # a server that gets no answer to it, within some 20 s, ends the connection
+            if kind == _CLOSE:
+                self.fail(f"the server closes the connection ({payload[2:].decode(errors='replace')})")
+            elif kind == _PING:  # a server that gets no answer to it, within some 20 s, ends the connection
                 self._transport.write(bytes([_PONG, _MASKED | len(payload)]) + _ZERO_MASK + payload)
             else:
                 self.frame_received(payload)

@@ -30,6 +30,9 @@ TREE = {
     "tests/test_play.py": "NAMES = ['dice_env']\n",
     "envs/tests/test_served.py": "from .every_environment import each_environment\n",
     "tests/pages/test_page.py": "NAME = 'page.html'\n",
+    "src/openenv/pages/list.js": "",
+    "tests/records/test_lines.py": "NAMES = ['list.json', 'new-list.js', 'dice_environment']\n",
+    "tests/browser/test_lists.py": "from tests.support.web_pages import open_page\n",
     "README.md": "",
 }
 TESTS = [Path(name) for name in TREE if Path(name).name.startswith("test_")] + [Path("README.md")]
@@ -74,10 +77,12 @@ def tree(tmp_path: Path) -> Path:
             },
         ),
         ("src/openenv/core/untested.py", {"tests/core/test_seeds.py": 0, "tests/core/test_games.py": 0}),
-        ("src/openenv/pages/page.html", {"tests/pages/test_page.py": 0}),
+        ("src/openenv/pages/page.html", {"tests/pages/test_page.py": 0, "tests/browser/test_lists.py": 1}),
+        ("src/openenv/pages/list.js", {"tests/pages/test_page.py": 0, "tests/browser/test_lists.py": 1}),
         ("tests/test_alone.py", {"tests/test_alone.py": 0}),
         ("README.md", {"README.md": 0}),
-        ("elsewhere/page.html", {"tests/pages/test_page.py": 1}),
+        ("elsewhere/page.html", {"tests/pages/test_page.py": 1, "tests/browser/test_lists.py": 1}),
+        ("elsewhere/list.md", {}),
     ],
 )
 def test_near_is_what_mirrors_a_change_then_what_imports_it(tree: Path, changed: str, expected: dict[str, int]) -> None:

@@ -49,6 +49,18 @@ def test_frames_are_taken_off_whatever_the_pieces_they_come_in(sizes: list[int],
     assert received == b""
 
 
+async def test_a_server_that_closes_is_named_with_its_reason() -> None:
+    async def close_at_once(connection: ServerConnection) -> None:
+        await connection.recv()
+        await connection.close(1011, "keepalive ping timeout")
+
+    async with serve(close_at_once, "127.0.0.1", 0) as server:
+        session = await WireSession.connect(next(iter(server.sockets)).getsockname()[1])
+        with pytest.raises(UnexpectedAnswerError, match="keepalive ping timeout"):
+            await session.ask({"type": "reset"})
+        session.close()
+
+
 async def test_a_ping_is_answered_and_taken_for_no_answer() -> None:
     ponged = asyncio.Event()
 

@@ -56,11 +56,26 @@ def test_the_help_is_easy_to_read(width: int) -> None:
     for words, command in _described():
         text = _help(*words.split(), width=width)
         assert not any(line.endswith("-") for line in text.splitlines()), (words, "a name or an address is broken")
-        assert "] [" not in " ".join(text.split("Arguments:")[-1].split()), (words, "two pairs of brackets")
+        joined = " ".join(text.split("Arguments:")[-1].split())
+        assert "] [" not in joined, (words, "two pairs of brackets")
+        assert not re.search(r"env var: \w+;", joined), (words, "a variable before the default")
+        assert not re.search(r"<\w|x>=|<=x|default: \.[;\]]", text), (words, "a type, bounds or a folder in signs")
+        assert not re.search(r"^  -[^ ]+ path\b", text, re.MULTILINE), (words, "neither FILE nor FOLDER")
+        for default in re.findall(r"\[default: [^\];]{1,30}\]", joined):
+            assert default in text, (words, "a short default is broken")
         assert not re.search(r"[{}]|\.{4}|\[\[|default: \d+\.0[;\]]", text), words
         for argument in (each for each in command.params if each.param_type_name == "argument"):
             assert re.fullmatch(r"[A-Z_]+|k8s", argument.metavar), words
             assert re.search(rf"^  {argument.metavar} {{2,}}", text, re.MULTILINE), (words, "its type is shown too")
+
+
+@pytest.mark.parametrize(("columns", "longest"), [(60, 58), (80, 78), (100, 98), (200, 98)])
+def test_the_help_is_as_wide_as_its_terminal_up_to_a_hundred_columns(
+    columns: int, longest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    shown = cli.load_command("serve").make_context("serve", [], resilient_parsing=True).get_help()
+    assert longest - 8 < max(map(len, shown.splitlines())) <= longest
 
 
 def test_every_option_is_described_in_the_same_way() -> None:

@@ -142,23 +142,23 @@ def test_what_is_out_of_bounds_is_bad_usage_and_names_the_option(settings: type,
 def test_the_help_has_the_descriptions_and_the_defaults() -> None:
     output = " ".join(run(options_of(Model, {"form": "shape; default: round"}), "--help")[1].split())
     for shown in (
-        "--where <path> Folder. [default: here]",
-        "Bounds: --tries <int> Attempts. [default: 3]",
-        "--rate <float> Speed. [default: full speed]",
+        "--where path Folder. [default: here]",
+        "Bounds: --tries N Attempts. [default: 3]",
+        "--rate NUMBER Speed. [default: full speed]",
         "--count N|FILE Number or file. --",
-        "--form <a|b> Shape. [default: round]",
+        "--form a|b Shape. [default: round]",
         "--record / --no-record Record it. [default: record]",
         "--quiet Say nothing. -",
-        "-n, --name <str> Name; may be given again. -",
+        "-n, --name TEXT Name; may be given again. -",
         "--reset NAME=VALUE Reset; may be given again.",
     ):
         assert shown in output
     assert "hidden" not in output
     output = " ".join(run(options_of(Record), "--help")[1].split())
     for shown in (
-        "--image <str> Image to start. [required]",
-        "--label <str> Label of it. [default: the image's]",
-        "--colour <red|blue> Its colour. [default: red]",
+        "--image TEXT Image to start. [required]",
+        "--label TEXT Label of it. [default: the image's]",
+        "--colour red|blue Its colour. [default: red]",
     ):
         assert shown in output
 

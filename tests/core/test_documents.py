@@ -1,5 +1,6 @@
 """YAML, JSON and TOML of strangers: valid text is read, hostile text is refused at once and within little memory."""
 
+import errno
 import os
 import resource
 import signal
@@ -20,6 +21,7 @@ from openenv.core.documents import (
     DocumentError,
     draft_of,
     is_draft,
+    new_folder,
     parse_json,
     parse_toml,
     parse_yaml,
@@ -280,6 +282,49 @@ def test_a_folder_appears_whole(tmp_path: Path) -> None:
         (draft / "1.json").write_text("{}")
         assert not folder.exists()
     assert [path.name for path in folder.iterdir()] == ["1.json"]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        PermissionError(errno.EACCES, "Denied"),
+        OSError(errno.ENOSPC, "No space left"),
+        FileExistsError(errno.EEXIST, "Exists", "another"),
+        OSError(errno.ENOTEMPTY, "Not empty", "draft", None, "another"),
+    ],
+)
+@pytest.mark.parametrize("others", [False, True])
+def test_a_new_folder_is_whole_and_no_fault_of_its_content_is_hidden(
+    tmp_path: Path, fault: OSError, others: bool
+) -> None:
+    folder = tmp_path / "models" / "tiny"
+    with pytest.raises(OSError, match=str(fault.strerror)):
+        fail_within(folder, fault, others=others)
+    assert sorted(tmp_path.rglob("*.json")) == ([folder / "whole.json"] if others else [])
+
+
+def test_a_new_folder_of_another_process_stays(tmp_path: Path) -> None:
+    folder = tmp_path / "models" / "tiny"
+    with new_folder(folder) as draft:
+        (draft / "mine.json").touch()
+        write_whole(folder)
+    assert [*folder.parent.iterdir()] == [folder]
+    assert [*folder.iterdir()] == [folder / "whole.json"]
+
+
+def fail_within(folder: Path, fault: OSError, *, others: bool) -> None:
+    """Fail while the content of a new folder is written, which another process has made by then or not."""
+    with new_folder(folder) as draft:
+        (draft / "half.json").touch()
+        if others:
+            write_whole(folder)
+        raise fault
+
+
+def write_whole(folder: Path) -> None:
+    """Make a folder as another process does meanwhile."""
+    folder.mkdir()
+    (folder / "whole.json").touch()
 
 
 HALF = """

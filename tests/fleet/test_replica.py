@@ -8,7 +8,7 @@ from typing import Any
 from openenv.core.providers.resources import Resources
 from openenv.fleet.plan import ServerPlan
 from openenv.fleet.replica import Replica
-from openenv.fleet.replica_server import Started
+from openenv.fleet.replica_server import StartedReplica
 
 WAITS = [sys.executable, "-c", "input()"]
 
@@ -23,7 +23,7 @@ def test_a_process_that_got_the_number_of_one_that_has_ended_is_left_alone() -> 
         ended.wait()
         replica: Any = Replica(ServerPlan("echo", None, {}, Resources()), 0)
         replica._actor, replica._process = object(), descriptor
-        replica.started = Started("127.0.0.1", 1, bystander.pid, "here", 1)
+        replica.started = StartedReplica("127.0.0.1", 1, bystander.pid, "here", 1)
         replica.kill()
         assert bystander.poll() is None
         bystander.communicate(b"\n", timeout=60)

@@ -7,6 +7,7 @@ environment. They are chosen in this order until their recorded costs (``tests/c
 their files are collected. What is left out is counted, by folder.
 """
 
+import re
 import subprocess
 import sys
 from collections import Counter, defaultdict
@@ -67,20 +68,26 @@ def distances(changed: Sequence[Path], graph: ImportGraph, tests: Sequence[Path]
     nearest = {test for test in tests for target in targets if target in (test, test.parent)}
     by_imports = graph.distances_to(module_name(path) for path in changed if path.suffix == ".py")
     named = {name for path in changed for name in _names_of(path)}
+    mentions = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, sorted(named)))})(?!\w)")
     found: dict[Path, int] = {}
     for test in tests:
         if test in nearest:
             found[test] = 0
         elif (name := module_name(test)) in by_imports:
             found[test] = 1 + by_imports[name]
-        elif named and any(name in (graph.root / test).read_text(encoding="utf-8") for name in named):
+        elif named and mentions.search((graph.root / test).read_text(encoding="utf-8")):
             found[test] = 1
     return found
 
 
 def _names_of(path: Path) -> list[str]:
-    """Return the names by which tests may know a file that they do not import: its own, those of its environment."""
+    """Return the names by which tests may know a file that they do not import: its own, those of its environment.
+
+    What a browser runs is known to all tests that open pages.
+    """
     names = [] if path.suffix == ".py" else [path.name]
+    if path.suffix in (".js", ".css", ".html"):
+        names.append("web_pages")
     if path.parts[0] == "envs" and len(path.parts) > 2:
         names += [path.parts[1], f'"{path.parts[1].removesuffix("_env")}"', "each_environment"]
     return names

@@ -188,6 +188,7 @@ def check_ending(shown: str, folder: RunFolder) -> None:
         assert Path(place).exists()
     commands = shown.partition("Next:\n")[2].splitlines()
     assert commands == [
+        f"  openenv view {folder.path}",
         f"  openenv train --config {folder.config} --name cut-seed-2 --seed 2",
         "  openenv play catch",
         "  openenv init my_env",
@@ -210,7 +211,7 @@ def test_the_next_command_keeps_what_the_run_was_made_of(tmp_path: Path, capsys:
         config = load_config(environment="catch", **settings)
         config.save(folder.config)
         command._show_result(TrainResult("catch", folder, {}, 1.0, 1), Console(width=100))
-        line = capsys.readouterr().out.partition("Next:\n")[2].splitlines()[0].strip()
+        line = capsys.readouterr().out.partition("Next:\n")[2].splitlines()[1].strip()
         assert line == expected
         parsed = shlex.split(line)
         if "--config" in parsed:

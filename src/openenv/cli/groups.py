@@ -14,11 +14,17 @@ from openenv.core.exceptions import OpenEnvError
 
 _COLUMN = 26
 """Longest name of an option beside its help; a longer one has a line of its own."""
-_TYPE = re.compile(r"<(?:list\[)?(\w+)(?: range|\])>")
-"""Types as Typer names them, of options that are repeatable or have bounds, which the help describes too."""
-_WHOLE_NUMBER = re.compile(r"(?<=default: )(\d+)\.0(?=[;\]])")
-_NO_BREAK = "\N{NON-BREAKING HYPHEN}"
-_HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
+_PLACEHOLDER = re.compile(r"<(?:list\[)?([^<>\]]+?)(?: range|\])?>")
+"""Types and choices as Typer names them, also of options that are repeatable or have bounds."""
+_TYPES = {"str": "TEXT", "int": "N", "float": "NUMBER", "file": "FILE", "dir": "FOLDER"}
+"""Placeholders by type. What is not in capitals, as a choice is, is typed as it is shown."""
+_WHOLE_NUMBER = re.compile(r"(?<=default: )(\d+)\.0$")
+_BOUNDS = re.compile(r"x>=(?P<least>.+)|(?P<low>.+)<=x<=(?P<high>.+)")
+_OBVIOUS = ("x>=0", "x>=1")
+_WHOLE_DETAIL = 40
+"""Longest detail of an option that is not broken over two lines."""
+_NO_BREAK, _NO_BREAK_SPACE = "\N{NON-BREAKING HYPHEN}", "\N{NO-BREAK SPACE}"
+_HELP_OPTIONS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 class RefusedTargetError(OpenEnvError):
@@ -85,8 +91,8 @@ class GroupedCommand(ReportedErrors, TyperCommand):
     """A command whose help lists the options that have a ``rich_help_panel`` under that heading."""
 
     def get_help(self, ctx: Any) -> str:
-        """Return the help, in which no address or name of an option is broken at a hyphen."""
-        return str(super().get_help(ctx)).replace(_NO_BREAK, "-")
+        """Return the help, in which no address, name of an option or short detail is broken."""
+        return str(super().get_help(ctx)).replace(_NO_BREAK, "-").replace(_NO_BREAK_SPACE, " ")
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the parts of the usage, without the braces that Typer sets around arguments that are required."""
@@ -100,18 +106,36 @@ class GroupedCommand(ReportedErrors, TyperCommand):
             if record is not None:
                 is_argument = parameter.param_type_name == "argument"
                 default = "Arguments" if is_argument else "Options"
-                names = record[0].partition(" <")[0] if is_argument else _TYPE.sub(r"<\1>", record[0])
+                names = record[0].partition(" <")[0] if is_argument else _with_placeholder(record[0])
+                help_text = record[1].replace("  [required]", "") if is_argument else record[1]  # the usage shows it
                 lines = groups.setdefault(getattr(parameter, "rich_help_panel", None) or default, [])
-                lines.append((names, _with_details_joined(record[1]).replace("-", _NO_BREAK)))
+                lines.append((names, _with_details_joined(help_text).replace("-", _NO_BREAK)))
         width = min(_COLUMN, max(len(names) for lines in groups.values() for names, _ in lines))
         for heading in sorted(groups, key=_order_of_heading):
             with formatter.section(heading):
                 formatter.write_dl([(names.ljust(width), text) for names, text in groups[heading]], col_max=_COLUMN)
 
 
+def _with_placeholder(names: str) -> str:
+    """Return the names of an option with the placeholder of its value, or with its choices."""
+    return _PLACEHOLDER.sub(lambda found: _TYPES.get(found[1], found[1]), names)
+
+
 def _with_details_joined(text: str) -> str:
-    """Return the help of an option with its default, its bounds and its variable in one pair of brackets."""
-    return _WHOLE_NUMBER.sub(r"\1", text.replace("]  [", "; "))
+    """Return the help of an option with its default, its bounds and its variable, in one pair of brackets."""
+    description, begins, details = text.replace("]  [", "; ").partition("  [")
+    parts = [part for part in details.removesuffix("]").split("; ") if part not in _OBVIOUS]
+    parts.sort(key=lambda part: part.startswith("env var: "))
+    return f"{description}  [{'; '.join(map(_detail, parts))}]" if begins and parts else description
+
+
+def _detail(part: str) -> str:
+    """Return a detail of an option in words; a short one is not broken at a space."""
+    if bounds := _BOUNDS.fullmatch(part):
+        words = f"at least {bounds['least']}" if bounds["least"] else f"from {bounds['low']} to {bounds['high']}"
+    else:
+        words = "default: this folder" if part == "default: ." else _WHOLE_NUMBER.sub(r"\1", part)
+    return words.replace(" ", _NO_BREAK_SPACE) if len(words) <= _WHOLE_DETAIL else words
 
 
 def _order_of_heading(heading: str) -> int:

@@ -66,7 +66,12 @@ TrustRemoteCode = Annotated[
 Private = Annotated[bool, space_option("--private", help="Show the Space to you and your organization only.")]
 ListenHost = Annotated[
     str,
-    typer.Option("--host", help="Address to listen on.  [default: 127.0.0.1, this machine only]", show_default=False),
+    typer.Option(
+        "--host",
+        metavar="ADDRESS",
+        help="Address to listen on.  [default: 127.0.0.1, this machine only]",
+        show_default=False,
+    ),
 ]
 
 # What is played, by whom and how.

@@ -16,7 +16,7 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 from pydantic.fields import FieldInfo
 
 from openenv.cli.key_values import read_reset, read_variables, read_weights
-from openenv.core.env_server.settings import SETTINGS, ServerConfig
+from openenv.core.env_server.settings import SETTINGS, ServerConfig, Setting
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.variables import Option
 
@@ -112,7 +112,7 @@ def server_options() -> list[SettingOption]:
             typer.Option(
                 setting.option,
                 metavar=setting.metavar,
-                help=_with_default(setting.help, setting.default_text if _is_printed(setting.default) else ""),
+                help=_with_default(setting.help, _default_of(setting)),
                 show_default=False,
                 rich_help_panel=setting.group,
             ),
@@ -207,8 +207,11 @@ def _default_text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value.value if isinstance(value, Enum) else value)
 
 
-def _is_printed(default: Any) -> bool:
-    return default is not None and not isinstance(default, bool | tuple)
+def _default_of(setting: Setting) -> str:
+    """Return the default of a server's setting in words; an empty text for one that is off."""
+    if setting.default is None:
+        return "no limit" if setting.kind.optional else ""
+    return "" if isinstance(setting.default, bool | tuple) else setting.default_text
 
 
 def _with_default(text: str, default: str) -> str:

@@ -70,8 +70,14 @@ _FILTERS = {
         _filter(_PLAYED, "token_name", "--token-name", "Name of the client's token, of --tokens."),
         _filter(_PLAYED, "session", "--session", "Beginning of the session's name."),
         _filter(_PLAYED, "run", "--run", "Run of the server, with which ids begin.", int, min=0),
-        _filter(_HAPPENED, "since", "--since", "Earliest beginning: 2026-11-24, 2026-11-24T08:30, or 90m, 6h, 7d ago."),
-        _filter(_HAPPENED, "until", "--until", "Latest beginning, in the same forms."),
+        _filter(
+            _HAPPENED,
+            "since",
+            "--since",
+            "Earliest beginning: 2026-11-24, 2026-11-24T08:30, or 90m, 6h, 7d ago.",
+            metavar="TIME",
+        ),
+        _filter(_HAPPENED, "until", "--until", "Latest beginning, in the same forms.", metavar="TIME"),
         _filter(
             _HAPPENED, "ending", "--ending", f"End: {', '.join(get_args(EndingName))}.", EndingName, metavar="ENDING"
         ),

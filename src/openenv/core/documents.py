@@ -4,6 +4,7 @@ A few hundred bytes of YAML can stand for billions of values, since an alias rep
 or print the result then takes minutes and gigabytes. JSON and TOML repeat nothing; their length and depth bound them.
 """
 
+import errno
 import json
 import os
 import re
@@ -277,8 +278,9 @@ def new_folder(path: Path) -> Iterator[Path]:
         with draft_of(path) as draft:
             draft.mkdir()
             yield draft
-    except OSError:
-        if not path.is_dir():
+    except OSError as error:
+        moved_to = error.filename2  # of the move at the end alone
+        if error.errno not in (errno.EEXIST, errno.ENOTEMPTY) or moved_to is None or Path(moved_to) != path:
             raise
 
 

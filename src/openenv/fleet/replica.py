@@ -17,7 +17,7 @@ from openenv.core.env_server.operations.routes import Report
 from openenv.core.exceptions import OpenEnvError, ProviderError
 from openenv.fleet.placement import Load
 from openenv.fleet.plan import ServerPlan
-from openenv.fleet.replica_server import CALLS_AT_ONCE, ReplicaServer, Started
+from openenv.fleet.replica_server import CALLS_AT_ONCE, ReplicaServer, StartedReplica
 from openenv.fleet.status import Phase, ReplicaStatus
 
 logger = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ class Replica:
         self.phase = Phase.STARTING
         self.load = Load(0, 0)
         self.requested_at = 0.0
-        self.started: Started | None = None
+        self.started: StartedReplica | None = None
         self.successor: Replica | None = None
         self._actor: Any = None
         # Not the process's number, which another process may have by the time of the kill.
@@ -196,7 +196,7 @@ class Replica:
         return self._actor
 
 
-def _descriptor_of(started: Started) -> int | None:
+def _descriptor_of(started: StartedReplica) -> int | None:
     """Open a descriptor of a server's process; ``None`` where it is on another machine, has ended, or there is none."""
     here: str = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
     if started.node != here or sys.platform != "linux":

@@ -29,7 +29,7 @@ _LOOK_EVERY_S = 0.1
 ResultT = TypeVar("ResultT")
 
 
-class Started(NamedTuple):
+class StartedReplica(NamedTuple):
     """Server that takes clients.
 
     Attributes:
@@ -68,7 +68,7 @@ class ReplicaServer:
         self._server: _ThreadServer
         self._thread: Thread
 
-    def start(self) -> Started:
+    def start(self) -> StartedReplica:
         """Serve, and return the address.
 
         Raises:
@@ -91,7 +91,7 @@ class ReplicaServer:
         self._thread.start()
         self._wait_until_serving(listener)
         host, port = listener.getsockname()[:2]
-        return Started(host, port, os.getpid(), node, sessions.limits.max_sessions)
+        return StartedReplica(host, port, os.getpid(), node, sessions.limits.max_sessions)
 
     def occupancy(self) -> Occupancy | None:
         """Return its load; ``None`` once it has ended. The serving thread answers: it must not hang."""

@@ -20,7 +20,7 @@ from openenv.fleet.gateway.sockets import SocketForwarding
 from openenv.fleet.placement import Load
 from openenv.fleet.plan import ServerPlan
 from openenv.fleet.replica import Replica
-from openenv.fleet.replica_server import Started
+from openenv.fleet.replica_server import StartedReplica
 from openenv.fleet.replicas import Replicas
 from openenv.fleet.status import FleetStatus, Phase
 
@@ -37,7 +37,7 @@ class OneServer:
     def __init__(self, server: RunningServer) -> None:
         plan = ServerPlan("counter", "127.0.0.1", {}, Resources())
         self.replica = Replica(plan, 1)
-        self.replica.started = Started("127.0.0.1", server.port, 1, "127.0.0.1", 4)
+        self.replica.started = StartedReplica("127.0.0.1", server.port, 1, "127.0.0.1", 4)
         self.replica.phase = Phase.SERVING
         self.replicas: Any = Replicas(plan, start_timeout_s=1, hang_s=1, free_resources=str)
         self.replicas._replicas[1] = self.replica

@@ -23,7 +23,7 @@ from openenv.core.providers.resources import Resources
 from openenv.fleet.gateway.sockets import SocketForwarding
 from openenv.fleet.plan import ServerPlan
 from openenv.fleet.replica import Replica
-from openenv.fleet.replica_server import Started
+from openenv.fleet.replica_server import StartedReplica
 
 TOKEN = "sesame-open-wide"
 PAGE = {"Origin": "http://127.0.0.1"}
@@ -41,7 +41,7 @@ class Gateway:
     def __init__(self, server: RunningServer) -> None:
         self.token: str | None = TOKEN
         self.replica = Replica(ServerPlan("counter", "127.0.0.1", {}, Resources()), 1)
-        self.replica.started = Started("127.0.0.1", server.port, 1, "127.0.0.1", 1)
+        self.replica.started = StartedReplica("127.0.0.1", server.port, 1, "127.0.0.1", 1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Forward one socket."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from openenv.records.scores import AFTER, BEFORE, SCRIPTED, Score
+from openenv.records.scores import AFTER, BEFORE, RANDOM, SCRIPTED, WARMED_UP, Score
 from openenv.train.run.diagnosis import LAST_STEPS, diagnose
 from openenv.train.settings.config import EnvironmentSettings, TrainConfig
 
@@ -75,6 +75,14 @@ def test_a_policy_that_gets_the_best_reward_may_always_act_alike() -> None:
     assert found(steps(flat_groups=1.0, entropy=0.0, reward=0.5)).keys() == {"flat_groups", "low_entropy"}
     same = steps(flat_groups=1.0, reward=1.0, best_reward=1.0, worst_reward=1.0)
     assert found(same).keys() == {"flat_groups"}, "nobody has seen another reward"
+
+
+@pytest.mark.parametrize("others", [{RANDOM: score(-1.0, 1.0)}, {SCRIPTED: score(1.0), BEFORE: score(-1.0, -0.5)}])
+def test_a_policy_that_a_warm_up_has_taught_the_best_reward_has_nothing_to_compare(others: dict[str, Score]) -> None:
+    solved = steps(flat_groups=1.0, entropy=0.0, reward=1.0, best_reward=1.0, worst_reward=1.0)
+    assert found(solved, {**others, WARMED_UP: score(1.0, 1.0)}) == {}
+    lost = steps(flat_groups=1.0, entropy=0.0, reward=-1.0, best_reward=-1.0, worst_reward=-1.0)
+    assert found(lost, others).keys() == {"flat_groups", "low_entropy"}
 
 
 def test_only_illegal_answers_with_the_commonest() -> None:

@@ -213,10 +213,11 @@ def test_the_ending_names_all_and_commands_that_go_on(settings: dict[str, Any], 
         for player in map(figure_name, FIGURES):
             assert re.search(rf"{name}: {player} +[+-]\d\.\d\d\d\n", result.output)
     commands = [shlex.split(line) for line in result.output.partition("Next:\n")[2].splitlines()]
-    assert commands[0] == [
+    assert commands[0] == ["openenv", "view", str(tmp_path / "told")]
+    assert commands[1] == [
         *("openenv", "train", "--config", str(tmp_path / "told" / "config.yaml")),
         *("--name", "told-seed-2", "--seed", "2"),
     ]
-    assert [command[:2] for command in commands[1:]] == [["openenv", "play"]] * 2
+    assert [command[:2] for command in commands[2:]] == [["openenv", "play"]] * 2
     again = load_config(tmp_path / "told" / "config.yaml", name="again", seed=2)
     assert list(again.environments) == ["low", "high"]

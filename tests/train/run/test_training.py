@@ -17,6 +17,7 @@ from tests.support.models.chat_models import save_chat_model
 from tests.support.servers import RunningServer
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 
+from openenv.core.documents import is_draft
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, ServerCapacityError
 from openenv.records.run_folder import RunFolder
 from openenv.records.scores import AFTER, BEFORE, RANDOM, WARMED_UP, Score, sampled
@@ -340,7 +341,7 @@ def test_a_run_that_was_cut_off_in_its_warm_up_warms_up_again(
         train(TrainConfig(**only, name="barely taught"), InterruptedWarmUp())
     resumed = resume(settings["output_dir"] / "barely-taught", quiet())
     assert_same_outcome(resumed, only_taught)
-    assert not (resumed.folder.path / "warm_up.draft").exists()
+    assert not [path for path in resumed.folder.path.iterdir() if is_draft(path, resumed.folder.warm_up)]
 
 
 def test_examples_that_cannot_be_learned_from_leave_no_folder(settings: dict[str, Any], tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from tests.support.models.chat_models import save_chat_model
 from tests.support.servers import RunningServer
 
 from openenv.adapters.text import ActionText
+from openenv.core.documents import is_draft
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.agents.agent import play
 from openenv.train.agents.policy import Policy, load_policies, make_policy
@@ -123,7 +124,7 @@ def test_a_model_learns_what_it_is_shown(
     written = console.file
     assert isinstance(written, StringIO)
     assert f"warm-up {len(rows)}/{len(rows)}  loss " in written.getvalue()
-    assert not (tmp_path / "warm_up.draft").exists()
+    assert not [path for path in tmp_path.iterdir() if is_draft(path, tmp_path / "warm_up")]
 
 
 def test_the_scripted_player_is_learned_from(tmp_path: Path) -> None:

@@ -13,11 +13,11 @@ from openenv.core.generic_client import GenericEnvClient
 from openenv.core.sync_client import SyncEnvClient
 
 Client = EnvClient[Any, Any, Any]
-Source = str | Path | Client | SyncEnvClient[Any, Any, Any] | Callable[[], Any]
+Playable = str | Path | Client | SyncEnvClient[Any, Any, Any] | Callable[[], Any]
 """Anything that ``openenv.make`` takes, or a client."""
 
 
-def open_client(environment: Source, sessions: int, opened: ExitStack, *, arrays: bool = False) -> Client:
+def open_client(environment: Playable, sessions: int, opened: ExitStack, *, arrays: bool = False) -> Client:
     """Return a client of plain dicts, which is closed by ``opened``; a given client is returned and stays open.
 
     Raises:

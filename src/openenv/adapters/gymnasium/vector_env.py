@@ -11,7 +11,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 
 from openenv.adapters.gymnasium.conversion import make_conversion, report_of
-from openenv.adapters.gymnasium.opening import Source, open_client
+from openenv.adapters.gymnasium.opening import Playable, open_client
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import ConfigurationError, OpenEnvError, SlotError
 
@@ -63,7 +63,7 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, Any]):
 
     def __init__(
         self,
-        environment: Source,
+        environment: Playable,
         num_envs: int = 1,
         *,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,

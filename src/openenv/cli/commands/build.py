@@ -22,7 +22,8 @@ dockerfile_option, packages_option = (
 
 EnvPath = Annotated[Path, typer.Argument(metavar="ENV_PATH", file_okay=False, help="Folder of the environment.")]
 Tag = Annotated[
-    str | None, typer.Option("--tag", "-t", help="Name of the image.  [default: openenv-NAME]", show_default=False)
+    str | None,
+    typer.Option("--tag", "-t", metavar="NAME", help="Name of the image.  [default: openenv-NAME]", show_default=False),
 ]
 Context = Annotated[
     Path | None,

@@ -13,17 +13,17 @@ from openenv.discovery.serialization import load_catalog, write_catalog
 
 app = command_group("Build a catalog of a repository's environments, and look into it.")
 
-Repository = Annotated[Path, typer.Option(help="Folder of the repository.")]
+Repository = Annotated[Path, typer.Option(metavar="FOLDER", help="Folder of the repository.")]
 RepositoryUri = Annotated[
-    str, typer.Option(help="Public address of the repository, https://github.com/OWNER/NAME.git.")
+    str, typer.Option(metavar="URL", help="Public address of the repository, https://github.com/OWNER/NAME.git.")
 ]
-Publisher = Annotated[str, typer.Option(help="Domain of who publishes the catalog; nothing verifies it.")]
-Output = Annotated[Path, typer.Option("--output", "-o", help="File for the catalog.")]
+Publisher = Annotated[str, typer.Option(metavar="DOMAIN", help="Publisher's domain, which nothing verifies.")]
+Output = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="File for the catalog.")]
 Revision = Annotated[str, typer.Option(help="Branch, tag or commit.")]
-Root = Annotated[str, typer.Option(help="Folder that holds the environments' folders.")]
+Root = Annotated[str, typer.Option(metavar="FOLDER", help="Folder that holds the environments' folders.")]
 Namespace = Annotated[str, typer.Option(help="First part of the entries' names below the publisher.")]
 Identifier = Annotated[str, typer.Argument(metavar="ID", help="Id of an entry, as discover shows it.")]
-Catalog = Annotated[Path, typer.Option(help="File of a catalog.")]
+Catalog = Annotated[Path, typer.Option(metavar="FILE", help="File of a catalog.")]
 
 
 @app.command()

@@ -48,6 +48,7 @@ def collect(
             "--output",
             "--output-dir",
             "-o",
+            metavar="FOLDER",
             help="Folder for the episodes; those that it has count towards --episodes.",
         ),
     ],

@@ -30,13 +30,16 @@ def deploy(
     _target: Annotated[Literal["k8s"], typer.Argument(metavar="k8s", help="Target to deploy to: k8s, for Kubernetes.")],
     environment: Annotated[str, environment_argument("Name, folder or file of an environment, or a Space.")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="DIR", help="Folder to write to.  [default: deploy/NAME]")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FOLDER", help="Folder to write to.  [default: deploy/NAME]"),
     ] = None,
     format_: Annotated[
         Literal["manifests", "chart"], typer.Option("--format", help="Manifests for kubectl, or a chart for Helm.")
     ] = "manifests",
     cpus: Annotated[float, containers_option(min=0.01, help="Processors that a server may use.")] = 1,
-    memory: Annotated[str, containers_option(help="Memory that a server may use, as in 512m or 2g.")] = "1g",
+    memory: Annotated[
+        str, containers_option(metavar="SIZE", help="Memory that a server may use, as in 512m or 2g.")
+    ] = "1g",
     gpus: Annotated[int, containers_option(min=0, help="GPUs that a server gets.")] = 0,
     with_token: Annotated[
         bool, secrets_option("--with-token", help="Make a token and write it too, in plain text.")

@@ -19,7 +19,8 @@ Query = Annotated[str, typer.Argument(metavar="QUERY", help="Words of the task; 
 Catalog = Annotated[
     Path | None,
     typer.Option(
-        help="File of a catalog.  [default: what is installed, in folders here, and published by this project]"
+        metavar="FILE",
+        help="File of a catalog.  [default: what is installed, in folders here, and published by this project]",
     ),
 ]
 Limit = Annotated[int, typer.Option(min=1, max=MAX_MATCHES, help="Environments at most.")]

@@ -55,7 +55,8 @@ def evaluate(
     output: Annotated[
         Path | None,
         folder_option(
-            help="Folder for episodes and results; attempts that it has are not played again.  [default: new]"
+            metavar="FOLDER",
+            help="Folder for episodes and results; attempts that it has are not played again.  [default: new]",
         ),
     ] = None,
     as_json: AsJson = False,

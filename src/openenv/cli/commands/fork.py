@@ -17,7 +17,9 @@ from openenv.hub.names import checked_repo_id, read_repo_name
 Source = Annotated[str, typer.Argument(metavar="SOURCE_SPACE", help="OWNER/NAME of the Space to start from.")]
 RepoId = Annotated[
     str | None,
-    typer.Option("--repo-id", "-r", help="NAME or OWNER/NAME of the new Space.  [default: yours, named as the source]"),
+    typer.Option(
+        "--repo-id", "-r", metavar="[OWNER/]NAME", help="Name of the new Space.  [default: yours, named as the source]"
+    ),
 ]
 SetEnv = Annotated[list[str] | None, variable_option("--set-env", "-e")]
 SetSecret = Annotated[list[str] | None, secret_option("--set-secret", "--secret", "-s")]

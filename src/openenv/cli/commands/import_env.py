@@ -16,7 +16,7 @@ SourceFolder = Annotated[
     Path, typer.Argument(metavar="SOURCE", help="Folder of the project, of the OpenReward SDK (ORS) or of verifiers.")
 ]
 Name = Annotated[str, typer.Option("--name", "-n", help="Name of the environment and of its folder, such as my_env.")]
-OutputDir = Annotated[Path, typer.Option("--output-dir", "-o", help="Folder to make it in.")]
+OutputDir = Annotated[Path, typer.Option("--output-dir", "-o", metavar="FOLDER", help="Folder to make it in.")]
 EnvClass = Annotated[
     str | None,
     typer.Option(

@@ -14,7 +14,7 @@ from openenv.core.exceptions import ConfigurationError
 EnvName = Annotated[
     str, typer.Argument(metavar="ENV_NAME", help="Name of the environment and of its folder, such as my_env.")
 ]
-OutputDir = Annotated[Path, typer.Option("--output-dir", "-o", help="Folder to make it in.")]
+OutputDir = Annotated[Path, typer.Option("--output-dir", "-o", metavar="FOLDER", help="Folder to make it in.")]
 Tools = Annotated[bool, typer.Option("--tools", help="Make an environment whose actions are calls of tools.")]
 Tasks = Annotated[
     Path | None,

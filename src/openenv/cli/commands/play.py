@@ -43,7 +43,7 @@ from openenv.traces import EpisodeRecord, TraceFile
 from openenv.traces import open as open_traces
 
 Seed = Annotated[int | None, typer.Option(help="Seed of the first episode; the next ones count up.  [default: random]")]
-Url = Annotated[str | None, typer.Option(help="Play on this server instead of starting one.")]
+Url = Annotated[str | None, typer.Option(metavar="URL", help="Play on this server instead of starting one.")]
 InProcess = Annotated[
     bool, typer.Option("--in-process", help="Run the environment in this process, where its breakpoint() works.")
 ]
@@ -60,7 +60,8 @@ From = Annotated[
     ),
 ]
 EpisodeName = Annotated[
-    str | None, typer.Option("--episode", help="Id of the episode there, as 1-3.", rich_help_panel=ON_RECORD)
+    str | None,
+    typer.Option("--episode", metavar="ID", help="Id of the episode there, as 1-3.", rich_help_panel=ON_RECORD),
 ]
 Step = Annotated[
     int | None,
@@ -191,9 +192,9 @@ class Game:
     def _show(self, result: StepResult[Any], title: str, total: float, *, first: bool = False) -> None:
         facts = [title] if result.reward is None else [title, f"reward {result.reward:g}", f"total {total:g}"]
         view = self._view(result.observation, first)
-        components = " · ".join(f"{escape(name)} {score:g}" for name, score in result.reward_components.items())
-        panel = Panel(view, title=" · ".join(facts), subtitle=components or None, expand=False, padding=(0, 2))
-        self._console.print(panel)
+        components = " · ".join(f"{name} {score:g}" for name, score in result.reward_components.items())
+        shown = Group(view, Text(components, style="dim")) if components else view
+        self._console.print(Panel(shown, title=" · ".join(facts), expand=False, padding=(0, 2)))
 
     def _view(self, observation: Mapping[str, Any], first: bool) -> RenderableType:
         """Show the observation, and below it the pictures in its fields."""

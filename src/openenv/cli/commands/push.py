@@ -40,7 +40,9 @@ image_option, files_option = (partial(typer.Option, rich_help_panel=heading) for
 Directory = Annotated[Path, typer.Argument(metavar="DIRECTORY", help="Folder of the environment.")]
 RepoId = Annotated[
     str | None,
-    typer.Option("--repo-id", "-r", help="NAME or OWNER/NAME of the Space.  [default: yours, named as it is]"),
+    typer.Option(
+        "--repo-id", "-r", metavar="[OWNER/]NAME", help="Name of the Space.  [default: yours, named as it is]"
+    ),
 ]
 BaseImage = Annotated[
     str | None, image_option("--base-image", "-b", help="Image to build on, instead of the Dockerfile's.")
@@ -54,7 +56,7 @@ Registry = Annotated[
 CreatePr = Annotated[bool, space_option("--create-pr", help="Propose it to the Space's owner, as a pull request.")]
 Exclude = Annotated[
     Path | None,
-    files_option(metavar="FILE", exists=True, dir_okay=False, help="File with globs of files to leave out, in lines."),
+    files_option(metavar="FILE", exists=True, dir_okay=False, help="File with a glob a line, of files to leave out."),
 ]
 Delete = Annotated[
     list[str] | None,

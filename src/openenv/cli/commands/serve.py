@@ -39,7 +39,7 @@ SERVED_APP = "OPENENV_SERVED_APP"
 
 processes_option, access_option, logs_option, mcp_option, programs_option = (
     partial(typer.Option, show_default=False, rich_help_panel=heading)
-    for heading in ("Processes", "Access", "Logs and traces", "MCP server", "For programs that start this one")
+    for heading in ("Processes", "Access", "Logs and telemetry", "MCP server", "For programs that start this one")
 )
 
 
@@ -67,8 +67,10 @@ def serve(
     workers: Annotated[
         int, processes_option(min=1, help="Processes that serve the port together.", show_default=True)
     ] = 1,
-    ssl_certfile: Annotated[str | None, access_option(help="Certificate to serve https and wss with.")] = None,
-    ssl_keyfile: Annotated[str | None, access_option(help="Private key of the certificate.")] = None,
+    ssl_certfile: Annotated[
+        str | None, access_option(metavar="FILE", help="Certificate to serve https and wss with.")
+    ] = None,
+    ssl_keyfile: Annotated[str | None, access_option(metavar="FILE", help="Private key of the certificate.")] = None,
     ssl_keyfile_password: Annotated[
         str | None, access_option(envvar="OPENENV_SSL_KEYFILE_PASSWORD", help="Password of the private key.")
     ] = None,

@@ -35,7 +35,7 @@ Codex = Annotated[bool, typer.Option("--codex", help="Link it for Codex.")]
 Cursor = Annotated[bool, typer.Option("--cursor", help="Link it for Cursor.")]
 OpenCode = Annotated[bool, typer.Option("--opencode", help="Link it for OpenCode.")]
 Global = Annotated[bool, typer.Option("--global", "-g", help="For all your projects, below your home folder.")]
-Destination = Annotated[Path | None, typer.Option("--dest", help="Folder of skills, and no other.")]
+Destination = Annotated[Path | None, typer.Option("--dest", metavar="FOLDER", help="Folder of skills, and no other.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace the skill where it is there already.")]
 
 

@@ -36,7 +36,9 @@ Id = Annotated[str, typer.Argument(metavar="ID", help="Id of an episode, as list
 OtherId = Annotated[str, typer.Argument(metavar="OTHER", help="Id of another episode.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")]
 Environment = Annotated[str | None, typer.Option("--env", help="Environment to play on.  [default: the recorded one]")]
-OlderThan = Annotated[str | None, typer.Option(help="Remove episodes that began before a date, or before 7d.")]
+OlderThan = Annotated[
+    str | None, typer.Option(metavar="TIME", help="Remove episodes that began before 2026-11-24, or 90m, 6h, 7d ago.")
+]
 Pictures = Annotated[
     Path | None, typer.Option(metavar="FOLDER", help="Folder to write the pictures of observations to.")
 ]

@@ -26,6 +26,7 @@ from openenv.train.settings.names import check_names, check_run
 from openenv.viewer.run_page import PageAddress
 
 if TYPE_CHECKING:
+    from openenv.records.run_folder import RunFolder
     from openenv.train.run.training import TrainResult
 
 REQUIRED = ("torch", "transformers", "trl", "datasets", "peft", "matplotlib")
@@ -37,7 +38,9 @@ page_option = partial(typer.Option, rich_help_panel="Page")
 def train(
     settings: dict[str, Any],
     environment: Annotated[str | None, environment_argument(PLAYED_TEXT)] = None,
-    config: Annotated[Path | None, typer.Option(help="YAML file of settings; options win over it.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="YAML file of settings; options win over it.")
+    ] = None,
     resume: Annotated[
         Path | None, typer.Option(metavar="RUN", help="Folder of a run to continue; --steps makes it longer.")
     ] = None,
@@ -45,7 +48,10 @@ def train(
         bool, page_option("--view", help="Serve the page of the run while it trains; see openenv view.")
     ] = False,
     view_host: Annotated[
-        str | None, page_option(help="Address that the page listens on.  [default: 127.0.0.1, this machine only]")
+        str | None,
+        page_option(
+            metavar="ADDRESS", help="Address that the page listens on.  [default: 127.0.0.1, this machine only]"
+        ),
     ] = None,
     view_port: Annotated[
         int | None, page_option(min=0, max=65535, help="Port that the page listens on.  [default: a free one]")
@@ -125,7 +131,7 @@ def _show_result(result: "TrainResult", console: Console) -> None:
         *([f"traces      {result.folder.traces}"] if result.folder.traces.is_file() else []),
         "",
         "Next:",
-        *(f"  {command}" for command in _next_commands(config, result.folder.config)),
+        *(f"  {command}" for command in _next_commands(config, result.folder)),
     ]
     console.print("\n".join(lines), highlight=False, soft_wrap=True, markup=False)
 
@@ -139,13 +145,13 @@ def _evaluated(result: "TrainResult", config: TrainConfig) -> str:
     return f"{config.eval_episodes} fresh seeds"
 
 
-def _next_commands(config: TrainConfig, file: Path) -> list[str]:
-    train = _again(config, file)
+def _next_commands(config: TrainConfig, folder: "RunFolder") -> list[str]:
+    first = [f"openenv view {quote(str(folder.path))}", _again(config, folder.config)]
     if config.environments:
-        return [train, *(f"openenv play {quote(each.environment)}" for each in config.environments.values())]
+        return [*first, *(f"openenv play {quote(each.environment)}" for each in config.environments.values())]
     environment = quote(config.environment)
     return [
-        train,
+        *first,
         f"openenv play {environment}",
         "openenv list" if Path("my_env").exists() else "openenv init my_env",
     ]

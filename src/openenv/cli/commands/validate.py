@@ -37,7 +37,9 @@ Given = Annotated[
         show_default=False,
     ),
 ]
-Url = Annotated[str | None, typer.Option(help="Check a running server by its routes, instead of a folder.")]
+Url = Annotated[
+    str | None, typer.Option(metavar="URL", help="Check a running server by its routes, instead of a folder.")
+]
 TimeoutS = Annotated[
     float | None,
     typer.Option(
@@ -64,7 +66,7 @@ Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show every findi
 Run = Annotated[
     bool, typer.Option("--run/--no-run", help="Run the environment too: play episodes, twice, in two processes.")
 ]
-Output = Annotated[Path | None, typer.Option(help="Write the report as JSON to this file too.")]
+Output = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the report as JSON to this file too.")]
 
 
 def validate(

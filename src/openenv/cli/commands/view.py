@@ -16,6 +16,7 @@ from openenv.cli.views.announcement import Announcement, make_token_for
 from openenv.core.addresses import reachable, url_of
 from openenv.core.env_server.access.policy import auth_requirement_of
 from openenv.core.env_server.serving import listen, run_app
+from openenv.core.env_server.settings import MEBIBYTE
 from openenv.core.exceptions import EnvironmentNotFoundError
 from openenv.traces.exporting import new_output
 from openenv.viewer.application import comparison_app, save_page, source_app
@@ -46,12 +47,11 @@ EpisodeIds = Annotated[
         help="Episode to show alone, 4 at most: 1-17, or 2:1-17 of the second PATH; may be given again.",
     ),
 ]
-MaxSizeMb = Annotated[float, typer.Option(min=0.1, help="Largest size of the HTML file, in megabytes.")]
+MaxSizeMb = Annotated[float, typer.Option(min=0.1, help="MiB that the HTML file may take.")]
 StopOnEof = Annotated[
     bool, typer.Option("--stop-on-eof", help="Stop when standard input is closed.", rich_help_panel=PROGRAMS)
 ]
 
-_MEGABYTE = 1_000_000
 # What the page of a program that started it yields its processors to.
 _NICENESS = 10
 _SHOWN = {"run": "The run is", "results": "The results are", "traces": "The episodes are"}
@@ -64,7 +64,7 @@ def view(
     no_browser: NoBrowser = False,
     output: Output = None,
     episode: EpisodeIds = None,
-    max_size_mb: MaxSizeMb = MAX_BYTES / _MEGABYTE,
+    max_size_mb: MaxSizeMb = MAX_BYTES / MEBIBYTE,
     stop_on_eof: StopOnEof = False,
 ) -> None:
     """Look at a run, an evaluation or episodes on record in a browser, or compare up to four, until Ctrl-C.
@@ -72,7 +72,7 @@ def view(
     They may be written meanwhile. With --output, an HTML file of them is written, which needs no server.
     """
     if output is not None:
-        _write(output, paths, episode or [], round(max_size_mb * _MEGABYTE))
+        _write(output, paths, episode or [], round(max_size_mb * MEBIBYTE))
         return
     if episode:
         raise typer.BadParameter("Expected --output with --episode; without it, the page opens all of them.")

@@ -25,7 +25,7 @@ TRACED_PARTS = ("reset", "action", "observation", "metadata", "error", "messages
 NO_LIMIT = "none"
 """Value of a variable that stands for the keyword argument ``None``."""
 
-Group = Literal["Sessions", "Processes", "Journal", "Traces", "Access", "Logs and traces"]
+Group = Literal["Sessions", "Processes", "Journal", "Traces", "Access", "Logs and telemetry"]
 
 _HOST = re.compile(r"(\*\.)?[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
 _TOKEN = re.compile(r"[\x21-\x7e]+")
@@ -410,7 +410,9 @@ class ServerConfig:
     max_message_size_mb: float = _setting(
         16.0, _ABOVE_0, "Sessions", "Longest message that is read, in MiB.", option=None
     )
-    max_wait_s: float = _setting(600.0, _SECONDS, "Sessions", "Longest wait in the queue for a session.")
+    max_wait_s: float = _setting(
+        600.0, _SECONDS, "Sessions", "Seconds that a client may wait in the queue for a session."
+    )
     reset_timeout_s: float | None = _setting(None, _ABOVE_0_OR_NONE, "Sessions", "Seconds that a reset may take.")
     step_timeout_s: float | None = _setting(None, _ABOVE_0_OR_NONE, "Sessions", "Seconds that a step may take.")
     resume_window_s: float = _setting(30.0, _SECONDS, "Sessions", "Seconds to keep the session of a lost connection.")
@@ -440,7 +442,7 @@ class ServerConfig:
         None,
         Text(str),
         "Journal",
-        "File, or database, from which sessions go on after the server was killed.",
+        "File, or database, from which sessions continue after the server was killed.",
         metavar="FILE|postgresql://...",
         is_secret=True,  # an address may hold a password
     )
@@ -456,7 +458,7 @@ class ServerConfig:
         None,
         Text(str),
         "Traces",
-        "File, or database, in which every episode is kept, see openenv traces.",
+        "File, or database, in which every episode is kept; see openenv traces.",
         metavar="FILE|postgresql://...",
         is_secret=True,  # an address may hold a password
     )
@@ -500,7 +502,7 @@ class ServerConfig:
         (),
         TextList(_check_host),
         "Access",
-        "Further name that the server is known by; may be given again.",
+        "Further name of the server; may be given again.",
         option="--allowed-host",
     )
     allowed_origins: tuple[str, ...] = _setting(
@@ -513,8 +515,10 @@ class ServerConfig:
     mode: ServerMode = _setting(  # noqa: RUF009  # a declaration, as the others
         ServerMode.SIMULATION, Text(check_mode), "Access", "production serves agents only.", option=None
     )
-    telemetry: bool = _setting(False, Flag(), "Logs and traces", "Send OpenTelemetry traces where OTEL_* says.")
-    debug: bool = _setting(False, Flag(), "Logs and traces", "Tell clients where the environment raised.")
+    telemetry: bool = _setting(
+        False, Flag(), "Logs and telemetry", "Send OpenTelemetry traces to the address in OTEL_*."
+    )
+    debug: bool = _setting(False, Flag(), "Logs and telemetry", "Send clients the traceback of an environment's error.")
 
     def __post_init__(self) -> None:
         for setting in SETTINGS.values():

@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from openenv.core.sandbox import cgroup, filesystem, seccomp
 from openenv.core.sandbox.limits import SandboxLimits
-from openenv.core.sandbox.started import Started
+from openenv.core.sandbox.started import StartedSandbox
 
 USER = 1000
 """The user inside."""
@@ -60,7 +60,7 @@ def _is_mapped(user: int, ranges: str) -> bool:
     return any(first <= user < first + count for first, _, count in lines)
 
 
-def start(limits: SandboxLimits, packages: Sequence[str], control: socket.socket, said: BinaryIO) -> Started:
+def start(limits: SandboxLimits, packages: Sequence[str], control: socket.socket, said: BinaryIO) -> StartedSandbox:
     """Start a sandbox. Its first process waits for its settings, and ends when the other end of its socket is closed.
 
     Args:
@@ -107,13 +107,13 @@ def start(limits: SandboxLimits, packages: Sequence[str], control: socket.socket
                 group = cgroup.confine(child, limits)
                 _prepare(child)
                 os.write(go, b"1")
-                return Started(process, os.pidfd_open(child), group)
+                return StartedSandbox(process, os.pidfd_open(child), group)
         except (ProcessLookupError, FileNotFoundError, BrokenPipeError):
             pass  # it has ended by itself, and has said why
         except BaseException:
             _end(process, child)
             raise
-        return Started(process, None, group)
+        return StartedSandbox(process, None, group)
 
 
 def _end(process: "subprocess.Popen[bytes]", child: int | None) -> None:

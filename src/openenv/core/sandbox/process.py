@@ -19,7 +19,7 @@ from openenv.core.sandbox.guest.frames import Frame
 from openenv.core.sandbox.guest.settings import Settings
 from openenv.core.sandbox.limits import SandboxLimits
 from openenv.core.sandbox.link import Link, LinkBrokenError
-from openenv.core.sandbox.started import Started
+from openenv.core.sandbox.started import StartedSandbox
 
 Kind = Literal["auto", "bubblewrap", "none"]
 """How code is kept in: ``auto`` is bubblewrap where the machine has it, and never ``none``."""
@@ -104,7 +104,9 @@ class SandboxProcess:
         self._link.close()
         self._end()
 
-    def _start(self, limits: SandboxLimits, packages: Sequence[str], control: socket.socket, said: BinaryIO) -> Started:
+    def _start(
+        self, limits: SandboxLimits, packages: Sequence[str], control: socket.socket, said: BinaryIO
+    ) -> StartedSandbox:
         if self._folder is not None:
             return unconfined.start(self._folder, packages, control, said)
         return bubblewrap.start(limits, packages, control, said)
@@ -143,7 +145,7 @@ class SandboxProcess:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(first, signal.SIGKILL)
             os.close(first)
-            self._started = Started(process)
+            self._started = StartedSandbox(process)
         elif self._folder is not None:  # it has to end the others itself
             with suppress(subprocess.TimeoutExpired):
                 process.wait(_END_TIMEOUT_S)

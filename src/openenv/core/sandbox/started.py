@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 
-class Started(NamedTuple):
+class StartedSandbox(NamedTuple):
     """A sandbox.
 
     Attributes:

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import BinaryIO
 
 from openenv.core.sandbox.packages import interpreter
-from openenv.core.sandbox.started import Started
+from openenv.core.sandbox.started import StartedSandbox
 
 _FOLDER = Path(__file__).parent
 _BOOT = f"import sys; sys.path.insert(0, {str(_FOLDER)!r}); from guest.init import main; main()"
 
 
-def start(work: Path, packages: Sequence[str], control: socket.socket, said: BinaryIO) -> Started:
+def start(work: Path, packages: Sequence[str], control: socket.socket, said: BinaryIO) -> StartedSandbox:
     """Start the first process.
 
     Args:
@@ -46,4 +46,4 @@ def start(work: Path, packages: Sequence[str], control: socket.socket, said: Bin
         cwd=work,
         start_new_session=True,  # Ctrl-C is for the server alone
     )
-    return Started(process)
+    return StartedSandbox(process)

@@ -4,7 +4,6 @@ An example is written in the very tokens in which the model will play, and only 
 """
 
 import json
-import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from trl.trainer.sft_config import SFTConfig
 from trl.trainer.sft_trainer import SFTTrainer
 
 from openenv.core.client_types import StepResult
+from openenv.core.documents import draft_of
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.rubrics.bounds import reaches
 from openenv.records.collection import Collection
@@ -130,24 +130,22 @@ def learn_examples(
             f"The shortest episode to learn from has {min(len(ids) for ids, _ in examples)} tokens, and max_context is "
             f"{config.max_context}; set a larger max_context."
         )
-    draft = folder.with_name(f"{folder.name}.draft")
-    shutil.rmtree(draft, ignore_errors=True)
-    # It leaves wrappers around the policy's model: the one to use afterwards is the saved one.
-    trainer = SFTTrainer(
-        model=policy.model,
-        args=_arguments(config, draft),
-        train_dataset=Dataset.from_list(fitting),
-        processing_class=policy.tokenizer,
-        callbacks=[_Lines(console)],
-        peft_config=lora_config(config, "warm-up"),
-    )
-    trainer.remove_callback(PrinterCallback)
-    trainer.train()
-    whole_model(trainer.model).save_pretrained(draft)
-    policy.tokenizer.save_pretrained(draft)
-    logs = [row for row in trainer.state.log_history if "loss" in row]
-    (draft / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in logs), "utf-8")
-    draft.replace(folder)
+    with draft_of(folder) as draft:
+        # It leaves wrappers around the policy's model: the one to use afterwards is the saved one.
+        trainer = SFTTrainer(
+            model=policy.model,
+            args=_arguments(config, draft),
+            train_dataset=Dataset.from_list(fitting),
+            processing_class=policy.tokenizer,
+            callbacks=[_Lines(console)],
+            peft_config=lora_config(config, "warm-up"),
+        )
+        trainer.remove_callback(PrinterCallback)
+        trainer.train()
+        whole_model(trainer.model).save_pretrained(draft)
+        policy.tokenizer.save_pretrained(draft)
+        logs = [row for row in trainer.state.log_history if "loss" in row]
+        (draft / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in logs), "utf-8")
 
 
 class _Lines(TrainerCallback):

@@ -169,8 +169,8 @@ class TrainConfig(BaseModel):
 
     sft: Annotated[int | str | None, Option(metavar="N|FOLDER|FILE|postgresql://...", heading="Warm-up")] = Field(
         default=None,
-        description="episodes to learn from first: a number of the scripted player's, a folder of collected ones, or a "
-        "file or database of traces, without its password, or a .jsonl exported of them",
+        description="episodes to learn from first: a number, which the scripted player plays; a folder of openenv "
+        "collect; or traces: their file, their database without its password, or a .jsonl exported from them",
     )
     sft_min_reward: Annotated[float | None, Option(("--min-reward",), heading="Warm-up")] = Field(
         default=None, description="lowest reward of an episode to learn from; default: any"
@@ -179,7 +179,7 @@ class TrainConfig(BaseModel):
     sft_batch: int = Field(default=2, ge=1, description="episodes in each step of this warm-up")
     sft_learning_rate: float = Field(default=3e-3, gt=0, description="rate of AdamW at the start of the warm-up")
     grpo: Annotated[bool, _LEARNING] = Field(
-        default=True, description="let the model play then, and learn from rewards"
+        default=True, description="then let the model play, and learn from rewards"
     )
 
     lora: LoraSettings | None = Field(default=None, description="learn additions instead of all weights")
@@ -279,7 +279,7 @@ class TrainConfig(BaseModel):
     report_to: Annotated[list[str], Option(metavar="TRACKER", heading="Folder of the run")] = Field(
         default_factory=list, description="tracker, as TRL's report_to names it"
     )
-    output_dir: Annotated[Path, _FOLDER] = Field(
+    output_dir: Annotated[Path, Option(metavar="FOLDER", heading="Folder of the run")] = Field(
         default=Path("runs"), description="folder that the run's folder is made in"
     )
     name: Annotated[str | None, _FOLDER] = Field(

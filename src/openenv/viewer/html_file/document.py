@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 
+from openenv.core.env_server.settings import MEBIBYTE
 from openenv.core.env_server.web.page import static_text
 from openenv.core.exceptions import ConfigurationError
 from openenv.viewer.answers import json_of
@@ -19,7 +20,7 @@ from openenv.viewer.html_file.answers import Answers
 from openenv.viewer.html_file.contents import add_view
 from openenv.viewer.html_file.script import page_script
 
-MAX_BYTES = 20_000_000
+MAX_BYTES = 20 * MEBIBYTE
 """Default size of the contents in bytes; the page's scripts are 200 KB."""
 
 _LINKS = re.compile(r'<link rel="(?:stylesheet|modulepreload)"[^>]*>\n')

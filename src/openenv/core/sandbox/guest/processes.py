@@ -29,7 +29,7 @@ class Process(NamedTuple):
     threads: int
 
 
-class Usage(NamedTuple):
+class ProcessUsage(NamedTuple):
     """What all processes of a sandbox have used together.
 
     Attributes:
@@ -67,12 +67,12 @@ def others() -> list[Process]:
         known |= born
 
 
-def usage() -> Usage:
+def usage() -> ProcessUsage:
     """Measure what the descendants have used."""
     reaped = resource.getrusage(resource.RUSAGE_CHILDREN)
     living = others()
     cpu_s = reaped.ru_utime + reaped.ru_stime + sum(process.cpu_s for process in living)
-    return Usage(cpu_s, sum(_own_memory(process.pid) for process in living))
+    return ProcessUsage(cpu_s, sum(_own_memory(process.pid) for process in living))
 
 
 def end_others(keep: Collection[int] = ()) -> bool:
