@@ -49,3 +49,13 @@ def test_arguments_are_read_as_they_came_and_sent_as_an_object(written: str, rea
 
 def test_calls_of_tools_that_were_not_offered_are_left_out() -> None:
     assert from_openai(answer("{}"), with_calls=False) == {"role": "assistant", "content": ""}
+
+
+@pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
+def test_reasoning_is_recorded_beside_the_content_and_sent_to_no_server(field: str) -> None:
+    answer = ChatCompletionMessage.model_validate({"role": "assistant", "content": "left", field: "The ball is left."})
+    message = from_openai(answer, with_calls=False)
+    assert message == {"role": "assistant", "content": "left", "reasoning_content": "The ball is left."}
+    assert to_openai([message]) == [{"role": "assistant", "content": "left"}]
+    none = ChatCompletionMessage.model_validate({"role": "assistant", "content": "left", field: None})
+    assert "reasoning_content" not in from_openai(none, with_calls=False)

@@ -15,10 +15,18 @@ if TYPE_CHECKING:
 
 __all__ = ["from_openai", "to_openai"]
 
+# Chat templates read a model's reasoning under this name. It stands in records, and is sent to no server: the API has
+# no such field, and some refuse it.
+_REASONING = "reasoning_content"
+
 
 def from_openai(message: "ChatCompletionMessage", *, with_calls: bool) -> Message:
     """Return a model's answer as chat templates read it, with its calls where tools were offered."""
     answer: Message = {"role": "assistant", "content": message.content or ""}
+    fields = message.model_extra or {}  # no fields of OpenAI's; vLLM, DeepSeek, OpenRouter and others have one of them
+    reasoning = fields.get("reasoning_content") or fields.get("reasoning")
+    if isinstance(reasoning, str):
+        answer[_REASONING] = reasoning
     calls = [call for call in message.tool_calls or [] if with_calls and call.type == "function"]
     if calls:
         answer["tool_calls"] = [
@@ -41,7 +49,7 @@ def to_openai(messages: Sequence[Message]) -> list[Message]:
     """
     written: list[Message] = []
     pictures: list[dict[str, Any]] = []
-    for message in messages:
+    for message in ({name: each[name] for name in each if name != _REASONING} for each in messages):
         content = _written_content(message["content"])
         if message["role"] == "tool":
             # The API allows no pictures in a tool's answer: they follow in a message of the user.
