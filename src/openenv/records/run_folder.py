@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple
 from zlib import crc32
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, NonNegativeFloat, TypeAdapter, ValidationError
 
 from openenv.core.documents import read_json, read_yaml, write_json
 from openenv.core.exceptions import ConfigurationError
 from openenv.records.lines import StepIndex, append_object, keep_objects, objects_of, read_objects
 from openenv.records.run_start import RunStart
+from openenv.records.run_times import RunTimes
 from openenv.records.scores import AFTER, Score, sampled, score_name
 from openenv.traces.episodes import Count
 
@@ -30,6 +31,7 @@ _MAX_PAGE_BYTES = 4 * 1024 * 1024
 _MARKED_BYTES = 1024
 _SCORE = TypeAdapter(Score)
 _START = TypeAdapter(RunStart)
+_SECONDS = TypeAdapter(dict[str, NonNegativeFloat])
 
 
 class MetricsPage(NamedTuple):
@@ -65,6 +67,7 @@ class RunFolder:
           rollouts.jsonl  the episodes of each optimiser step: task, reward and length
           traces.db       the same episodes and those of evaluations, by requests and tokens; see openenv.traces
           warm_up/        the model after the examples, if there are any, and warm_up/metrics.jsonl
+          times.json      seconds by what they went to, of those that no step has
           scores.json     mean rewards before and after, and of the other players
           checkpoints/    checkpoint-100/ and so on, to resume from
           model/          the trained model and its tokenizer
@@ -79,6 +82,7 @@ class RunFolder:
         self.metrics = path / "metrics.jsonl"
         self.rollouts = path / "rollouts.jsonl"
         self.traces = path / "traces.db"
+        self.times = path / "times.json"
         self.scores = path / "scores.json"
         self.warm_up = path / "warm_up"
         self.checkpoints = path / "checkpoints"
@@ -223,6 +227,21 @@ class RunFolder:
         """Return the lines of an optimiser step in ``rollouts.jsonl``, by default of the last one, and its number."""
         lines = rollouts_of(self._steps.lines(step))
         return (lines[0]["step"], lines) if lines else (None, [])
+
+    def add_times(self, seconds: Mapping[str, float]) -> None:
+        """Add seconds by what they went to, which no step has, whole or not at all."""
+        known = self.read_times()
+        write_json(self.times, {name: known.get(name, 0.0) + seconds.get(name, 0.0) for name in {**known, **seconds}})
+
+    def read_times(self) -> dict[str, float]:
+        """Return the seconds that no step has, by what they went to."""
+        with suppress(ConfigurationError, ValidationError):  # there are none yet, or another program's
+            return _SECONDS.validate_python(read_json(self.times))
+        return {}
+
+    def run_times(self) -> RunTimes:
+        """Return the time of the run so far, by what it went to."""
+        return RunTimes.of(self.read_metrics(), self.read_times())
 
     def read_scores(self) -> dict[str, Score]:
         """Return the scores so far, by the player's name, without what is no score."""

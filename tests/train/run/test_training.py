@@ -15,6 +15,7 @@ import torch
 from rich.console import Console
 from tests.support.models.chat_models import save_chat_model
 from tests.support.servers import RunningServer
+from tests.support.timeless import timeless
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, ServerCapacityError
@@ -69,9 +70,7 @@ def assert_same_outcome(one: TrainResult, other: TrainResult) -> None:
     for name, tensor in weights(one).items():
         assert torch.equal(tensor, weights(other)[name]), name
     assert one.scores == other.scores
-    rows, others = one.folder.read_metrics(), other.folder.read_metrics()
-    timeless = [[{**row, "step_time": 0} for row in each] for each in (rows, others)]
-    assert timeless[0] == timeless[1]
+    assert timeless(one.folder.read_metrics()) == timeless(other.folder.read_metrics())
 
 
 def test_a_run_leaves_all_of_its_parts(settings: dict[str, Any]) -> None:
@@ -89,6 +88,7 @@ def test_a_run_leaves_all_of_its_parts(settings: dict[str, Any]) -> None:
             "rollouts.jsonl",
             "scores.json",
             "starts.jsonl",
+            "times.json",
             "traces.db",
         )
     ]
@@ -100,9 +100,26 @@ def test_a_run_leaves_all_of_its_parts(settings: dict[str, Any]) -> None:
     (start,) = folder.read_starts()
     assert start.versions["torch"] == version("torch")
     shown = written(console)
-    assert "step 6/6  reward " in shown
+    assert "6/6 steps  reward " in shown
+    assert "mean of 6 steps" in shown
     assert f"{AFTER}, greedy    mean reward {result.scores[AFTER].mean_reward:+.3f}" in shown
     assert f"{AFTER}, sampled   mean reward {result.scores[sampled(AFTER)].mean_reward:+.3f}" in shown
+
+
+def test_the_time_of_a_run_is_split_in_its_steps_and_in_all(settings: dict[str, Any], whole: TrainResult) -> None:
+    rows = whole.folder.read_metrics()
+    for row in rows:
+        parts = {name: row[f"time/{name}"] for name in ("generation", "environment", "training", "waiting")}
+        assert all(seconds > 0 for seconds in parts.values()), row["step"]
+        assert parts["generation"] + parts["environment"] < row["step_time"]
+        written = row["episode/length"] * settings["rollouts"]  # an action is one token here
+        assert row["speed/tokens_per_second"] * parts["generation"] == pytest.approx(written)
+        assert row["speed/actions_per_second"] * parts["environment"] == pytest.approx(written)
+    times = whole.folder.run_times()
+    assert list(times.seconds) == ["generation", "environment", "training", "evaluation", "waiting"]
+    assert times.seconds["evaluation"] > 0, "the players' and the model's, before and after"
+    assert times.total >= whole.seconds
+    assert f"{times.seconds['evaluation']:,.1f} s" in whole.folder.report.read_text()
 
 
 class Interruption(TrainerCallback):

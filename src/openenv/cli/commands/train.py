@@ -18,6 +18,7 @@ from openenv.cli.options import PLAYED_TEXT, environment_argument
 from openenv.cli.setting_options import options_of, with_settings
 from openenv.cli.targets import played_environment, read_target
 from openenv.core.exceptions import ConfigurationError
+from openenv.records.run_times import RunTimes
 from openenv.records.scores import figure_name
 from openenv.train.example_check import check_examples_named
 from openenv.train.run.interruption import TrainingInterruptedError
@@ -118,6 +119,7 @@ def _show_result(result: "TrainResult", console: Console) -> None:
     lines = [
         "",
         f"trained     {result.steps} steps in {result.seconds:.0f} s",
+        *_time_lines(result.folder.run_times()),
         f"curve       {result.folder.curve}",
         f"report      {result.folder.report}",
         f"model       {result.folder.model}",
@@ -128,6 +130,12 @@ def _show_result(result: "TrainResult", console: Console) -> None:
         *(f"  {command}" for command in _next_commands(config, result.folder.config)),
     ]
     console.print("\n".join(lines), highlight=False, soft_wrap=True, markup=False)
+
+
+def _time_lines(times: RunTimes) -> list[str]:
+    """Return what the time of the run went to, with that of starts before, as lines."""
+    shares = ", ".join(f"{activity} {share:.0%}" for activity, share in times.shares.items())
+    return [f"time        {times.total:.0f} s: {shares}", *([f"speed       {times.speeds}"] if times.speeds else [])]
 
 
 def _evaluated(result: "TrainResult", config: TrainConfig) -> str:

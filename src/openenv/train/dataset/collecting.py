@@ -158,7 +158,7 @@ def add_episodes(
     with PlayProgress(console or Console(), len(tasks), len(tasks) - len(left)) as progress:
         for played in play(agent, left, sessions, traces):
             keeper.add(played)
-            progress.advance(played)
+            progress.add(played)
 
 
 def line_of(played: PlayedEpisode, environment: str, *, has_id: bool = False) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Callbacks of a run's trainer: progress and warnings on the terminal, the rate that it resumes with, the end."""
+"""Callbacks of a run's trainer: progress, warnings, the time of its steps, the rate that it resumes with, the end."""
 
 import time
 from collections import deque
@@ -7,64 +7,47 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from transformers import TrainerCallback
 
 from openenv.records.run_folder import RunFolder
+from openenv.records.run_times import ACTIONS_SPEED, ACTIVITIES, TOKENS_SPEED, time_metric
+from openenv.train.progress import WorkProgress
 from openenv.train.run.diagnosis import LAST_STEPS, diagnose
 from openenv.train.run.interruption import Interruption
 from openenv.train.settings.config import TrainConfig
+from openenv.train.time_split import TimeSplit
 
 if TYPE_CHECKING:
     from transformers import TrainerControl, TrainerState, TrainingArguments
 
-__all__ = ["LiveWarnings", "RunControl", "TrainingProgress"]
+__all__ = ["LiveWarnings", "RunControl", "StepTimes", "TrainingProgress"]
 
-PLAIN_LINE_EVERY_S = 10.0
 AVERAGED_STEPS = 10
 
 
 class TrainingProgress(TrainerCallback):
-    """Shows reward, episode length, environment steps per second and the time left, as a context manager."""
+    """Shows the reward, the length of episodes, the speeds and the time left, as a context manager."""
 
     def __init__(
         self,
         console: Console,
         total_steps: int,
-        rollouts: int,
         done_steps: int = 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._console = console
-        self._clock = clock
-        self._total = total_steps
-        self._rollouts = rollouts
+        self._progress = WorkProgress(console, "steps", total_steps, done_steps, recent=AVERAGED_STEPS, clock=clock)
         self._rewards: deque[float] = deque(maxlen=AVERAGED_STEPS)
-        # When the training began, then the ends of its last steps.
-        self._ends: deque[float] = deque(maxlen=AVERAGED_STEPS + 1)
-        self._last_line = 0.0
-        self._bar = Progress(
-            BarColumn(bar_width=14),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[news]}"),
-            TextColumn("{task.fields[left]}", style="progress.remaining"),
-            console=console,
-            disable=not console.is_terminal,
-        )
-        self._task = self._bar.add_task("training", total=total_steps, completed=done_steps, news="", left="")
 
     def __enter__(self) -> Self:
-        """Show the bar; the time counts from here."""
-        self._last_line = self._clock()
-        self._ends.append(self._last_line)
-        self._bar.start()
+        """Show the display; the time counts from here."""
+        self._progress.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Leave the bar as it is."""
-        self._bar.stop()
+        """Leave the display as it is."""
+        self._progress.__exit__(kind, error, traceback)
 
     def on_log(
         self,
@@ -77,23 +60,59 @@ class TrainingProgress(TrainerCallback):
         """Show the news of a step."""
         if not logs or "episode/reward" not in logs:
             return
-        self._ends.append(self._clock())
         self._rewards.append(logs["episode/reward"])
-        seconds_each = (self._ends[-1] - self._ends[0]) / (len(self._ends) - 1)
-        news = (
-            f"reward {sum(self._rewards) / len(self._rewards):+.3f}  length {logs['episode/length']:.1f}  "
-            f"{self._rollouts * logs['episode/length'] / seconds_each:,.0f} steps/s"
+        count = len(self._rewards)
+        seconds = sum(logs.get(time_metric(activity), 0.0) for activity in ACTIVITIES)
+        speeds = ((ACTIONS_SPEED, "actions/s"), (TOKENS_SPEED, "tokens/s"))
+        self._progress.advance(
+            state.global_step,
+            f"reward {sum(self._rewards) / count:+.3f}, mean of {count} step{'s' * (count > 1)}",
+            f"{logs['episode/length']:.1f} actions an episode, {seconds:.1f} s a step",
+            ", ".join(f"{logs[metric]:,.0f} {unit}" for metric, unit in speeds if metric in logs),
         )
-        left = f"{_duration(seconds_each * (self._total - state.global_step))} left"
-        self._bar.update(self._task, completed=state.global_step, news=news, left=left)
-        if not self._console.is_terminal:
-            self._write_line(state.global_step, f"{news}  {left}")
 
-    def _write_line(self, step: int, news: str) -> None:
-        now = self._clock()
-        if now - self._last_line >= PLAIN_LINE_EVERY_S or step == self._total:
-            self._last_line = now
-            self._console.print(f"step {step}/{self._total}  {news}", highlight=False, soft_wrap=True)
+
+class StepTimes(TrainerCallback):
+    """Measures the time of each optimiser step by what it goes to, and what was played in it.
+
+    Args:
+        split: Split of the run's time.
+    """
+
+    def __init__(self, split: TimeSplit) -> None:
+        self.split = split
+        # Since the last step was logged.
+        self._tokens = self._actions = 0
+
+    def count(self, tokens: int, actions: int) -> None:
+        """Count tokens that the model has written, and actions of the environment."""
+        self._tokens += tokens
+        self._actions += actions
+
+    def drain(self) -> dict[str, float]:
+        """Return the metrics of the step that ends now: its seconds by activity, and the speeds."""
+        seconds = self.split.drain()
+        metrics = {time_metric(activity): value for activity, value in seconds.items()}
+        for metric, count, activity in (
+            (TOKENS_SPEED, self._tokens, "generation"),
+            (ACTIONS_SPEED, self._actions, "environment"),
+        ):
+            if duration_s := metrics.get(time_metric(activity)):
+                metrics[metric] = count / duration_s
+        self._tokens = self._actions = 0
+        return metrics
+
+    def on_step_begin(
+        self, args: "TrainingArguments", state: "TrainerState", control: "TrainerControl", **kwargs: Any
+    ) -> None:
+        """Count the time for training, but for what is measured within."""
+        self.split.switch("training")
+
+    def on_step_end(
+        self, args: "TrainingArguments", state: "TrainerState", control: "TrainerControl", **kwargs: Any
+    ) -> None:
+        """Count the time until the next step, as of checkpoints, for waiting."""
+        self.split.switch("waiting")
 
 
 class LiveWarnings(TrainerCallback):
@@ -157,8 +176,3 @@ class RunControl(TrainerCallback):
         """Request a checkpoint and the end."""
         if self._interruption.received is not None:
             control.should_save = control.should_training_stop = True
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}" if minutes >= 60 else f"{minutes}:{rest:02}"

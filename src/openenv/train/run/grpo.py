@@ -19,6 +19,7 @@ from openenv.train.agents.policy import Policy, takes_gpu
 from openenv.train.episodes.illegal_texts import IllegalTexts
 from openenv.train.generation.trainers import max_context_of
 from openenv.train.rewards.environment_reward import log_components
+from openenv.train.run.callbacks import StepTimes
 from openenv.train.run.components import component_rewards, weighted_rewards
 from openenv.train.run.environments import OpenRun, training_spec
 from openenv.train.run.lora import lora_config
@@ -35,16 +36,21 @@ KEPT_CHECKPOINTS = 2
 
 
 class _RunRollouts:
-    """TRL's ``rollout_func`` of a run, which counts the answers that were no legal action."""
+    """TRL's ``rollout_func`` of a run, which counts what was played, and the answers that were no legal action."""
 
-    def __init__(self, play: RolloutFunction, illegal_texts: IllegalTexts, config: TrainConfig) -> None:
+    def __init__(
+        self, play: RolloutFunction, illegal_texts: IllegalTexts, times: StepTimes, config: TrainConfig
+    ) -> None:
         self._play = play
         self._illegal_texts = illegal_texts
+        self._times = times
         self._config = config
 
     def __call__(self, prompts: Sequence[Any], trainer: GRPOTrainer) -> dict[str, list[Any]]:
         """Play the episodes; ``training_reward`` is that of the components which the run learns from."""
-        fields = self._play(prompts, trainer)
+        with self._times.split.measure("waiting"):
+            fields = self._play(prompts, trainer)
+        self._times.count(sum(map(sum, fields["env_mask"])), sum(fields["episode_length"]))
         if self._config.reward_components:
             fields["training_reward"] = weighted_rewards(self._config, fields)
         names = fields.get("environment_name") or [""] * len(prompts)
@@ -123,6 +129,16 @@ class _MetricsFile(TrainerCallback):
             self._folder.add_metrics({"step": state.global_step, **logs, **self._illegal_texts.take()})
 
 
+class _TimedTrainer(GRPOTrainer):
+    """Trainer whose logs of a step have the time that it took, also for trackers."""
+
+    step_times: StepTimes
+
+    def log(self, logs: dict[str, Any], start_time: float | None = None) -> None:
+        """Log what belongs to a step with its time; the summary at the end of a training is no step's."""
+        super().log(logs if "train_runtime" in logs else {**logs, **self.step_times.drain()}, start_time)
+
+
 def make_trainer(
     run: OpenRun, policies: Mapping[str, Policy], callbacks: Sequence[TrainerCallback] = ()
 ) -> GRPOTrainer:
@@ -130,6 +146,7 @@ def make_trainer(
     config, folder = run.config, run.folder
     policy = next(iter(policies.values()))
     illegal_texts = IllegalTexts()
+    step_times = StepTimes(run.times)
     spec = training_spec(config, run.sessions)
     rollouts = RolloutFunction(
         spec,
@@ -137,17 +154,18 @@ def make_trainer(
         illegal_penalty=config.illegal_penalty,
         renderers={name: own.renderer for name, own in policies.items()},
         recorder=run.recorder,
+        times=run.times,
     )
     functions, rewards = _rewards(config)
     try:
-        trainer = GRPOTrainer(
+        trainer = _TimedTrainer(
             model=policy.model,
             processing_class=policy.tokenizer,
             args=_arguments(config, folder, rewards),
             train_dataset=spec.train_dataset,
             reward_funcs=functions,
-            rollout_func=_RunRollouts(rollouts, illegal_texts, config),
-            callbacks=[_MetricsFile(folder, illegal_texts), *callbacks],
+            rollout_func=_RunRollouts(rollouts, illegal_texts, step_times, config),
+            callbacks=[step_times, _MetricsFile(folder, illegal_texts), *callbacks],
             peft_config=lora_config(config, "grpo"),
         )
     except (OSError, RuntimeError, ValueError) as error:
@@ -155,6 +173,7 @@ def make_trainer(
         if refusal is None:
             raise
         raise refusal from error
+    trainer.step_times = step_times
     _check_context(trainer, config)
     trainer.remove_callback(PrinterCallback)
     return trainer

@@ -146,7 +146,7 @@ def _run(
                 seconds += warm_up(run, policies)
                 policies = _load(run)  # its trainer leaves wrappers around a model
             if config.grpo:
-                progress = TrainingProgress(console, config.steps, config.rollouts, run.steps_done)
+                progress = TrainingProgress(console, config.steps, run.steps_done)
                 shown = [progress, LiveWarnings(console, config, folder), *callbacks]
                 # Made before the scores, so that settings that it refuses are refused at once.
                 trainer = make_trainer(run, policies, [*shown, RunControl(interruption)])
@@ -162,6 +162,7 @@ def _run(
                 del trainer  # the evaluation may need the memory of its optimiser
             score_model(run, policies, AFTER)
             _save(run, policies)
+            run.keep_times()
             write_report(folder, config, run.title)
             return _result(run, seconds)
 
@@ -215,6 +216,7 @@ def _train_to_end(
 ) -> float:
     """Train to the end of the schedule; return the seconds that it took."""
     run.folder.forget_after(run.checkpoint)
+    run.keep_times()
     start = time.monotonic()
     with interruption.steps(), quiet_about_tied_weights(next(iter(policies.values())).model):
         trainer.train(resume_from_checkpoint=None if run.checkpoint is None else str(run.checkpoint))
@@ -239,6 +241,7 @@ def _result(run: OpenRun, seconds: float) -> TrainResult:
 def _report_interruption(run: OpenRun) -> None:
     """Write the report as far as the run has come, and show what there is and how to resume."""
     folder, checkpoint = run.folder, run.folder.last_checkpoint()
+    run.keep_times()
     kept = "There is no checkpoint yet" if checkpoint is None else f"The last checkpoint is {checkpoint}"
     if not folder.read_metrics():
         kept += ", and no report, since no step was done."

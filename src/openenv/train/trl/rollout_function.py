@@ -23,6 +23,7 @@ from openenv.train.rollout.tool_renderer import ToolRenderer, Unreadable, reads_
 from openenv.train.tasks.order import prompt_groups
 from openenv.train.tasks.seeds import derived_seed
 from openenv.train.tasks.task_dataset import environment_of
+from openenv.train.time_split import TimeSplit
 from openenv.train.tools.contents import call_content
 from openenv.train.trl.task_set import TaskSet, TaskSets
 
@@ -59,6 +60,7 @@ class RolloutFunction:
         renderers: Renderers instead of those that ``actions`` chooses, by the environment's name in the specs, which is
             empty for a single one.
         recorder: Records the episodes; ``None`` for none.
+        times: Split of time that generation and the environment are measured in; ``None`` for none.
 
     Example::
 
@@ -84,6 +86,7 @@ class RolloutFunction:
         illegal_penalty: float = 0.0,
         renderers: Mapping[str, Renderer] | None = None,
         recorder: RolloutRecorder | None = None,
+        times: TimeSplit | None = None,
     ) -> None:
         if actions not in ("auto", "tools", "text", "token"):
             raise ConfigurationError(f"Expected 'auto', 'tools', 'text' or 'token' for actions, got {actions!r}.")
@@ -91,7 +94,7 @@ class RolloutFunction:
             raise ConfigurationError(f"Expected 'tell' or 'end' for unreadable, got {unreadable!r}.")
         settings = _Settings(actions, max_action_tokens, fallback, unreadable, max_context, illegal_penalty)
         self._rollouts = {
-            name: _EnvironmentRollout(name, task_set, settings, (renderers or {}).get(name), recorder)
+            name: _EnvironmentRollout(name, task_set, settings, (renderers or {}).get(name), recorder, times)
             for name, task_set in spec._task_sets.items()
         }
         self._has_one = list(self._rollouts) == [""]
@@ -157,8 +160,10 @@ class _EnvironmentRollout:
         settings: _Settings,
         renderer: Renderer | None,
         recorder: RolloutRecorder | None,
+        times: TimeSplit | None,
     ) -> None:
         self._recorder = recorder
+        self._times = times
         self._name = name
         self._task_set = task_set
         self._settings = settings
@@ -176,7 +181,8 @@ class _EnvironmentRollout:
         limits = Limits(self._task_set.max_turns or sys.maxsize, max_context, args.max_completion_length)
         plays = [self._play_of(number, prompt, renderer, limits) for number, prompt in enumerate(prompts)]
         with trainer_generator(trainer, seed=self._seed(trainer)) as generator:
-            play_together(ModelActor(generator, renderer, limits, prompts), plays, self._task_set.sessions)
+            actor = ModelActor(generator, renderer, limits, prompts)
+            play_together(actor, plays, self._task_set.sessions, self._times)
         for play in plays:
             if play.first is not None:
                 self._task_set.warn_of_hidden_text(play.first.observation)
