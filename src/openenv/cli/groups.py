@@ -21,7 +21,7 @@ _NO_BREAK = "\N{NON-BREAKING HYPHEN}"
 _HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
 
-class RefusedTargetError(OpenEnvError):
+class RefusalError(OpenEnvError):
     """Error of a command that got no environment, or one that it does not take; it ends with status 2."""
 
 
@@ -42,7 +42,7 @@ class ReportedErrors:
             if debugs:
                 traceback.print_exception(error)
             typer.echo(f"Error: {error}", err=True)
-            sys.exit(2 if isinstance(error, RefusedTargetError) else 1)
+            sys.exit(2 if isinstance(error, RefusalError) else 1)
 
 
 class GroupOfCommands(ReportedErrors, TyperGroup):

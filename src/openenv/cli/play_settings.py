@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from openenv.cli.groups import RefusedTargetError
+from openenv.cli.groups import RefusalError
 from openenv.cli.setting_options import SettingOption, options_of
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 from openenv.train.settings.play_settings import PlaySettings
@@ -23,7 +23,7 @@ def play_settings(**fields: Any) -> PlaySettings:
 
     Raises:
         ConfigurationError: They do not go together.
-        RefusedTargetError: The environment or its server's address can't be one.
+        RefusalError: The environment or its server's address can't be one.
     """
     if fields.get("player") is None and fields.get("model") is None:
         fields["player"] = "scripted"
@@ -32,7 +32,7 @@ def play_settings(**fields: Any) -> PlaySettings:
     except ValidationError as error:
         for fault in error.errors():
             if isinstance(cause := fault.get("ctx", {}).get("error"), EnvironmentNotFoundError):
-                raise RefusedTargetError(str(cause)) from error
+                raise RefusalError(str(cause)) from error
         faults = "; ".join(str(fault["msg"]).removeprefix("Value error, ") for fault in error.errors())
         options = "--player, --model, --base-url and --llm-endpoint"
         raise ConfigurationError(f"{faults[:1].upper()}{faults[1:]}. See {options}.") from error

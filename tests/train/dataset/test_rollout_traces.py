@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from tests.goldens.golden import normalised
 from tests.support.servers import RunningServer
-from tests.support.timeless import timeless
 from transformers import TrainerCallback
 
 from openenv import traces
@@ -107,7 +107,7 @@ def assert_whole(record: traces.EpisodeRecord, note: dict[str, Any], step: int) 
 
 def test_a_run_without_traces_learns_the_same(recorded: RunFolder, tmp_path: Path) -> None:
     folder = run(tmp_path, "bare", traces=False)
-    assert timeless(folder.read_metrics()) == timeless(recorded.read_metrics())
+    assert normalised(folder.read_metrics()) == normalised(recorded.read_metrics())
     assert not folder.traces.exists()
     notes = [[note.pop("episode_id", None) for note in line["episodes"]] for line in read_objects(folder.rollouts)]
     assert notes == [[None] * 8] * 3
@@ -170,7 +170,7 @@ def test_a_resumed_run_appends_and_both_sides_record_the_same_share(recorded: Ru
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path, "cut", (Interruption(),), traces_sample=0.5)
     resumed = resume(tmp_path / "cut", Console(file=StringIO())).folder
-    assert timeless(resumed.read_metrics()) == timeless(recorded.read_metrics())
+    assert normalised(resumed.read_metrics()) == normalised(recorded.read_metrics())
     lines = read_objects(resumed.rollouts)
     assert [line["step"] for line in lines] == [1, 2, 3]
     named = {note["episode_id"] for line in lines for note in line["episodes"] if "episode_id" in note}

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import torch
 from rich.console import Console
+from tests.goldens.golden import normalised
 from tests.support.models.chat_models import save_chat_model
 from tests.support.servers import RunningServer
-from tests.support.timeless import timeless
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, ServerCapacityError
@@ -70,7 +70,7 @@ def assert_same_outcome(one: TrainResult, other: TrainResult) -> None:
     for name, tensor in weights(one).items():
         assert torch.equal(tensor, weights(other)[name]), name
     assert one.scores == other.scores
-    assert timeless(one.folder.read_metrics()) == timeless(other.folder.read_metrics())
+    assert normalised(one.folder.read_metrics()) == normalised(other.folder.read_metrics())
 
 
 def test_a_run_leaves_all_of_its_parts(settings: dict[str, Any]) -> None:

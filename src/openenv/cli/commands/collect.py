@@ -16,10 +16,11 @@ from openenv.cli.model_address import SCRIPTED, ProviderName, model_address
 from openenv.cli.options import LLMPort, PlayedEnvironment, Sessions, episodes_option, folder_option, player_option
 from openenv.cli.play_settings import play_options, play_settings
 from openenv.cli.setting_options import with_settings
-from openenv.cli.targets import played_environment
+from openenv.cli.targets import played_environment, refusing
 from openenv.core.documents import DocumentError, parse_json
 from openenv.core.exceptions import ConfigurationError
 from openenv.hub.names import checked_repo_id
+from openenv.train.checks import check_play
 
 if TYPE_CHECKING:
     from openenv.hub.client import Hub
@@ -103,6 +104,8 @@ def collect(
         )
     if keep_losses and min_reward is not None:
         raise ConfigurationError("--keep-losses keeps every episode, and --min-reward does not; leave one out.")
+    with refusing():
+        check_play(played)
     played = played.model_copy(update={"environment": played_environment(environment, "collect", played.base_url)})
     if not resume and output.exists() and any(output.iterdir()):
         raise ConfigurationError(f"--no-resume needs a new folder, and {output} has files. Choose another --output.")

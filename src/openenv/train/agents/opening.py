@@ -1,17 +1,15 @@
 """Opening of the agent and the environment that settings name."""
 
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.agents.agent import Agent
 from openenv.train.agents.player_agent import PlayerAgent, form_of, random_players, scripted_players
+from openenv.train.checks import check_environment, check_model
 from openenv.train.rollout.sessions import CAPACITY_WAIT_S, Sessions, environment_client
-from openenv.train.settings.names import check_environment, check_model
 from openenv.train.settings.play_settings import PlaySettings
 from openenv.train.tasks.seeds import derived_seed
 
@@ -19,13 +17,6 @@ if TYPE_CHECKING:
     from openenv.train.agents.api_agent import ApiAgent
 
 __all__ = ["open_agent"]
-
-# Variables with the key of a vendor's API, and of any other server.
-_KEY_VARIABLES = {
-    "api.openai.com": ("OPENAI_API_KEY", "API_KEY"),
-    "api.anthropic.com": ("ANTHROPIC_API_KEY", "API_KEY"),
-}
-_KEY_OF_ANY_SERVER = ("OPENAI_API_KEY",)
 
 
 @contextmanager
@@ -106,7 +97,7 @@ def _api_agent(settings: PlaySettings, sessions: int) -> "ApiAgent":
     return ApiAgent(
         settings.model,
         base_url=settings.llm_endpoint,
-        api_key=_api_key(str(settings.llm_endpoint)),
+        api_key=settings.api_key,
         actions=settings.form,
         system_prompt=settings.system_prompt,
         temperature=settings.temperature,
@@ -114,9 +105,3 @@ def _api_agent(settings: PlaySettings, sessions: int) -> "ApiAgent":
         max_turns=settings.turn_limit,
         concurrency=sessions,
     )
-
-
-def _api_key(endpoint: str) -> str | None:
-    """Return the key that a variable holds for an address; ``None`` without one."""
-    names = _KEY_VARIABLES.get(urlsplit(endpoint).hostname or "", _KEY_OF_ANY_SERVER)
-    return next(filter(None, map(os.environ.get, names)), None)

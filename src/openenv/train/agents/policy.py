@@ -15,8 +15,8 @@ from openenv.train.agents.agent import play
 from openenv.train.agents.player_agent import PlayerAgent, PlayerMaker, form_of, random_players, scripted_players
 from openenv.train.agents.tiny import build_model, build_tokenizer, words_of
 from openenv.train.agents.tool_policy import build_call_tokenizer, call_renderer
+from openenv.train.checks import call_examples_missing, several_with_calls
 from openenv.train.episodes.episode import Episode
-from openenv.train.example_check import call_examples_missing, several_with_calls
 from openenv.train.forms.text_form import TextForm
 from openenv.train.forms.tool_form import ToolForm
 from openenv.train.models import local_model

@@ -23,7 +23,7 @@ from openenv.train.run.callbacks import StepTimes
 from openenv.train.run.components import component_rewards, weighted_rewards
 from openenv.train.run.environments import OpenRun, training_spec
 from openenv.train.run.lora import lora_config
-from openenv.train.settings.config import TrainConfig
+from openenv.train.settings.config import KEPT_CHECKPOINTS, TrainConfig
 from openenv.train.tasks.order import prompt_groups
 from openenv.train.trl.rollout_function import RolloutFunction
 
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from transformers import TrainerControl, TrainerState, TrainingArguments
 
 __all__ = ["episode_reward", "make_trainer"]
-
-KEPT_CHECKPOINTS = 2
 
 
 class _RunRollouts:
@@ -182,8 +180,8 @@ def make_trainer(
 def _refusal(error: Exception, config: TrainConfig) -> OpenEnvError | None:
     """Return the error of the settings that made a trainer fail to begin; ``None`` for an error of another kind."""
     text = str(error)
-    # transformers knows no such tracker, or its callback misses a package.
-    if config.report_to and ("is not supported, only" in text or "Callback requires" in text):
+    # Files of a tracker's package are left, which is not installed.
+    if config.report_to and "Callback requires" in text:
         return ConfigurationError(f"report_to {', '.join(config.report_to)}: {text}")
     if config.vllm and "vLLM server can't be reached" in text:
         return ConnectionFailedError(f"vllm: {text}")

@@ -19,6 +19,7 @@ from openenv.records.run_folder import RunFolder, step_of
 from openenv.records.run_start import RunStart
 from openenv.records.scores import AFTER, WARMED_UP, Score
 from openenv.train.agents.policy import Policy, load_policies, make_policies
+from openenv.train.checks import check_trackers, check_vllm
 from openenv.train.quiet import quiet_about_tied_weights, quiet_libraries
 from openenv.train.run.callbacks import LiveWarnings, RunControl, TrainingProgress
 from openenv.train.run.components import check_component_names
@@ -31,7 +32,6 @@ from openenv.train.run.report import write_report
 from openenv.train.run.scoring import score_before, score_model
 from openenv.train.run.warm_up import call_examples, check_examples, warm_up
 from openenv.train.settings.config import TrainConfig, load_config
-from openenv.train.settings.vllm_settings import check_vllm_is_installed
 from openenv.viewer.run_page import PageAddress, RunPage
 
 __all__ = ["TrainResult", "resume", "train"]
@@ -85,7 +85,7 @@ def train(
         result = train(TrainConfig(environment="catch"))
         print(result.scores["after training"].mean_reward)
     """
-    _check_installed(config)
+    _check_machine(config)
     with _new_folder(config) as folder:
         return _run(config, folder, console or Console(), callbacks, page)
 
@@ -119,7 +119,7 @@ def resume(
     """
     folder = RunFolder.reopen(path)
     config = _resumed_settings(folder, steps)
-    _check_installed(config)
+    _check_machine(config)
     folder.report.unlink(missing_ok=True)
     if config != load_config(folder.config):  # a longer run, which has no end yet
         folder.forget_end()
@@ -254,10 +254,9 @@ def _report_interruption(run: OpenRun) -> None:
     run.show(f"Interrupted. {kept}\nTo {again}: openenv train --resume {quote(str(folder.path))}")
 
 
-def _check_installed(config: TrainConfig) -> None:
-    # A warm-up alone needs no vLLM.
-    if config.vllm is not None and config.grpo:
-        check_vllm_is_installed()
+def _check_machine(config: TrainConfig) -> None:
+    check_trackers(config)
+    check_vllm(config)
 
 
 @contextmanager

@@ -25,11 +25,11 @@ from openenv.records.collection import Collection
 from openenv.train.agents.agent import play
 from openenv.train.agents.player_agent import PlayerAgent, PlayerMaker, form_of, scripted_players
 from openenv.train.agents.policy import Policy, takes_gpu
+from openenv.train.checks import player_missing
 from openenv.train.dataset.play_progress import PlayProgress
 from openenv.train.dataset.recorded import recorded_episodes
 from openenv.train.episodes.episode import Episode
 from openenv.train.episodes.played_episode import text_of
-from openenv.train.example_check import player_missing
 from openenv.train.forms.moves import MoveResult
 from openenv.train.forms.text_form import TextForm
 from openenv.train.forms.tool_form import call_text

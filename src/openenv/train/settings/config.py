@@ -22,6 +22,7 @@ from openenv.train.settings.vllm_settings import VllmSettings
 __all__ = ["TINY", "CurriculumStage", "EnvironmentSettings", "LoraSettings", "TrainConfig", "load_config"]
 
 TINY = "tiny"
+KEPT_CHECKPOINTS = 2
 STEP_TIMEOUT_S = 60.0
 """Seconds that an environment's reset or step may take by default."""
 

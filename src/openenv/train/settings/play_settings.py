@@ -1,7 +1,9 @@
 """The settings of episodes that are played outside of training: to collect them, or to evaluate a player."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -14,6 +16,12 @@ from openenv.train.settings.config import STEP_TIMEOUT_S, FieldPath, TrainConfig
 __all__ = ["PlaySettings"]
 
 DEFAULT_MAX_TURNS = 32
+# Variables with the key of a vendor's API, and of any other server.
+_KEY_VARIABLES = {
+    "api.openai.com": ("OPENAI_API_KEY", "API_KEY"),
+    "api.anthropic.com": ("ANTHROPIC_API_KEY", "API_KEY"),
+}
+_KEY_OF_ANY_SERVER = ("OPENAI_API_KEY",)
 
 # Headings of the options of `openenv collect` and `openenv eval`.
 _PLAYER, _EPISODES, _FOLDER = (Option(heading=heading) for heading in ("Player", "Episodes", "Folder"))
@@ -101,6 +109,12 @@ class PlaySettings(BaseModel):
     def starts_server(self) -> bool:
         """True if a server of the environment is started for the episodes."""
         return self.base_url is None and not is_address(self.environment)
+
+    @property
+    def api_key(self) -> str | None:
+        """The key that a variable holds for the model's address; ``None`` without one."""
+        names = _KEY_VARIABLES.get(urlsplit(self.llm_endpoint or "").hostname or "", _KEY_OF_ANY_SERVER)
+        return next(filter(None, map(os.environ.get, names)), None)
 
     @property
     def turn_limit(self) -> int:
