@@ -123,6 +123,26 @@ class RunFolder:
             raise ConfigurationError(f"{path} is no run's folder: there is no config.yaml in it.")
         return folder
 
+    @classmethod
+    def of_model(cls, model: Path) -> "RunFolder":
+        """Return the folder of the run that a model is of: a run's own, or that of one of its checkpoints."""
+        has_run = model.parent.name == "checkpoints" and (model.parent.parent / "config.yaml").is_file()
+        return cls(model.parent.parent if has_run else model)
+
+    def weights_of(self, model: Path) -> tuple[Path, str]:
+        """Return the folder of a model of the run, the trained one or a checkpoint, and its training step in words.
+
+        Raises:
+            ConfigurationError: The run has not ended, or the checkpoint is not whole.
+        """
+        if model == self.path:
+            if not self.model.is_dir():
+                raise ConfigurationError(f"The run in {self.path} has not ended, so there is no model in it yet.")
+            return self.model, f"step {self.read_settings()['steps']}"
+        if not _is_complete(model):
+            raise ConfigurationError(f"{model} is no whole checkpoint of the run in {self.path}.")
+        return model, f"step {step_of(model)}"
+
     @property
     def state(self) -> State:
         """State of the run: under way, ended, or stopped before its end."""
@@ -164,6 +184,14 @@ class RunFolder:
         """Return the newest complete checkpoint, or ``None``."""
         complete = [path for path in self.checkpoints.glob("checkpoint-*") if _is_complete(path)]
         return max(complete, key=step_of, default=None)
+
+    def keep_checkpoints(self, max_bytes: float) -> None:
+        """Delete the oldest checkpoints until those that are left have so many bytes at most; the newest stays."""
+        left = max_bytes
+        for number, checkpoint in enumerate(sorted(self.checkpoints.glob("checkpoint-*"), key=step_of, reverse=True)):
+            left -= sum(file.stat().st_size for file in checkpoint.rglob("*") if file.is_file())
+            if number and left < 0:
+                shutil.rmtree(checkpoint)
 
     def forget_after(self, checkpoint: Path | None) -> None:
         """Drop what a killed run did after a checkpoint, or from the beginning, since it is going to be done again."""

@@ -7,7 +7,7 @@ from typing import Any, Self
 __all__ = ["ACTIONS_SPEED", "ACTIVITIES", "TOKENS_SPEED", "RunTimes", "time_metric"]
 
 ACTIVITIES = ("generation", "environment", "training", "evaluation", "waiting")
-"""What time goes to; waiting is the rest: for servers to start, models to load, files to be written."""
+"""Activities that time goes to; waiting is the rest: for servers to start, models to load, files to be written."""
 TOKENS_SPEED, ACTIONS_SPEED = "speed/tokens_per_second", "speed/actions_per_second"
 """Metrics of a step: tokens that the model wrote in a second of generation, actions in a second of the environment."""
 

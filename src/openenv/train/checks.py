@@ -19,10 +19,11 @@ from openenv.auto.target import Target, TargetKind
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError
 from openenv.core.reset_check import nearest_name
 from openenv.records.run_folder import RunFolder
-from openenv.train.model_files import chat_template_of, check_gguf, check_model_folder, parameters_of
+from openenv.train.model_files import ADDITIONS, chat_template_of, check_gguf, check_model_folder, parameters_of
 from openenv.train.models import PACKAGED, is_gguf, stored_model
 from openenv.train.rollout.sessions import Sessions, has_only_tools, package_of
-from openenv.train.settings.config import KEPT_CHECKPOINTS, TINY, TrainConfig, load_config
+from openenv.train.settings.config import TINY, TrainConfig, load_config
+from openenv.train.settings.disk_use import checkpoint_bytes, gigabytes, run_bytes
 from openenv.train.settings.play_settings import PlaySettings
 from openenv.train.tasks.task_choice import named_tasks
 
@@ -59,7 +60,6 @@ TRACKERS = {
 }
 HUB_TIMEOUT_S = 10
 _ENDPOINT_TIMEOUT = httpx.Timeout(1.5)
-_WEIGHT_BYTES, _OPTIMISER_BYTES = 4, 8
 # Share of a model's weights that additions of rank 16 to all of its matrices have, of small models.
 _ADDITIONS_SHARE = 0.04
 _TOOL = {"type": "function", "function": {"name": "wait", "parameters": {"type": "object", "properties": {}}}}
@@ -69,7 +69,7 @@ def check_training(config: TrainConfig) -> None:
     """Refuse a training that would fail later, in less than two seconds where no Hub and no server is slow.
 
     Raises:
-        OpenEnvError: It says what is missing or wrong, and what to do.
+        OpenEnvError: The message names what is missing or wrong, and what to do.
     """
     for check in TRAINING_CHECKS:
         check(config)
@@ -131,20 +131,15 @@ def check_disk(config: TrainConfig) -> None:
     if parameters is None:  # a model of the Hub that is not here yet
         return
     learned = parameters if config.lora is None else round(parameters * _ADDITIONS_SHARE * config.lora.rank / 16)
-    checkpoint = learned * (_WEIGHT_BYTES + _OPTIMISER_BYTES)
-    models = parameters * _WEIGHT_BYTES * (1 + (config.sft is not None))
-    # The oldest checkpoint goes after the newest is written.
-    needed = models + (checkpoint * (KEPT_CHECKPOINTS + 1) if config.grpo else 0)
-    folder = next(
-        path for path in (config.output_dir.absolute(), *config.output_dir.absolute().parents) if path.exists()
-    )
-    free = shutil.disk_usage(folder).free
+    needed = run_bytes(config, parameters, learned)
+    output = config.output_dir.absolute()
+    free = shutil.disk_usage(next(path for path in (output, *output.parents) if path.exists())).free
     if free < needed:
-        additions = "" if config.lora else ", or learn additions alone, whose checkpoints are small (lora)"
+        additions = "" if config.lora else ", or learn additions alone, whose checkpoints are small: --lora"
         raise ConfigurationError(
-            f"The run needs {_gigabytes(needed)} on the disk of {config.output_dir}, and {_gigabytes(free)} are free: "
-            f"{KEPT_CHECKPOINTS} checkpoints of {_gigabytes(checkpoint)} are kept while another is written, and models "
-            f"have {_gigabytes(models)}. Free some, name another disk with --output-dir{additions}."
+            f"The run needs {gigabytes(needed)} on the disk of {config.output_dir}, and {gigabytes(free)} are free: a "
+            f"checkpoint has {gigabytes(checkpoint_bytes(learned))}. Free some, name another disk with --output-dir, "
+            f"keep fewer checkpoints with --checkpoints-kept{additions}."
         )
 
 
@@ -187,11 +182,11 @@ def check_played_model(settings: PlaySettings) -> None:
     if settings.model is None or settings.llm_endpoint is not None:
         return
     model, path = settings.model, Path(settings.model)
-    run = RunFolder(path)
+    run = RunFolder.of_model(path)
     if run.config.is_file():
-        if not run.model.is_dir():
-            raise ConfigurationError(f"The run in {run.path} has not ended, so there is no model in it yet.")
-        check_model_folder(run.model)
+        files, _ = run.weights_of(path)
+        if not (files / ADDITIONS).is_file():
+            check_model_folder(files)
     elif model == TINY:
         raise ConfigurationError(
             f"{TINY!r} is what `openenv train` trains, and there is none yet: train it, as in `openenv train "
@@ -358,10 +353,6 @@ def _parameters(model: str) -> int | None:
         return PACKAGED[model].parameters
     files = stored_model(model)
     return None if files is None else parameters_of(files)
-
-
-def _gigabytes(count: float) -> str:
-    return f"{count / 1e9:,.1f} GB"
 
 
 def _message_of(answer: httpx.Response) -> str:

@@ -3,14 +3,17 @@
 import struct
 from collections.abc import Iterator
 from math import prod
+from os import SEEK_CUR
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 from openenv.core.documents import parse_json, read_json
 from openenv.core.exceptions import ConfigurationError
 
-__all__ = ["chat_template_of", "check_gguf", "check_model_folder", "parameters_of"]
+__all__ = ["ADDITIONS", "chat_template_of", "check_gguf", "check_model_folder", "parameters_of"]
 
+ADDITIONS = "adapter_config.json"
+"""File of a folder that holds additions (LoRA) alone, without the model that they are added to."""
 GGUF_MAGIC = b"GGUF"
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 _TOKENIZERS = ("tokenizer*", "vocab.*", "*.model", "tekken.json")
@@ -82,7 +85,7 @@ def check_gguf(file: Path) -> int:
                 _gguf_text(content)
                 _skip_gguf_value(content, _gguf_number(content, "I"))
             infos = list(_gguf_tensors(content, tensors))
-            header = -(-content.tell() // _GGUF_ALIGNMENT) * _GGUF_ALIGNMENT
+            header = -(-content.seek(0, SEEK_CUR) // _GGUF_ALIGNMENT) * _GGUF_ALIGNMENT
             end = header + max((end for _, end in infos), default=0)
         except (struct.error, ValueError, KeyError) as error:
             raise ConfigurationError(f"{file} is no GGUF file that can be read, or is cut off: {error}.") from error

@@ -78,7 +78,7 @@ def test_a_model_that_can_t_be_is_refused_before_torch_is_imported() -> None:
         "try:\n    main()\nexcept SystemExit as ended:\n    print(ended.code, 'torch' in sys.modules)"
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
-    assert ended.stdout == "1 False\n"
+    assert ended.stdout == "2 False\n"
 
 
 def test_mistakes(openenv_here: Any) -> None:

@@ -28,6 +28,7 @@ from openenv.train.run.interruption import TrainingInterruptedError
 from openenv.train.run.training import TrainResult, resume, train
 from openenv.train.settings.config import TrainConfig, load_config
 from openenv.train.settings.play_settings import PlaySettings
+from openenv.train.tasks.seeds import evaluation_seeds
 
 
 @pytest.fixture(scope="module")
@@ -264,6 +265,19 @@ def test_an_evaluation_of_a_run_gives_the_runs_own_figures(
     assert whole.scores[sampled(AFTER)] != whole.scores[AFTER]
     hot = evaluate(played.model_copy(update={"temperature": 0.5}), tmp_path / "hot", sessions=3, console=quiet())
     assert (hot.temperature, hot.greedy) == (0.5, None)
+    last = played.model_copy(update={"model": str(whole.folder.checkpoints / "checkpoint-6")})
+    of_checkpoint = evaluate(last, tmp_path / "last", sessions=3, console=quiet())
+    assert_same_figures(of_checkpoint, whole.scores[sampled(AFTER)])
+
+
+def test_episodes_of_a_run_are_collected_to_learn_from(
+    settings: dict[str, Any], whole: TrainResult, tmp_path: Path
+) -> None:
+    played = PlaySettings(environment=settings["environment"], model=str(whole.folder.path), form="text")
+    result = collect(played, 6, tmp_path / "data", console=quiet())
+    lines = result.collection.read()
+    assert (result.kept, [line["index"] for line in lines]) == (6, list(range(6)))
+    assert not {line["task"]["seed"] for line in lines} & set(evaluation_seeds(1, 10))
 
 
 class InterruptedAfterTraining(Console):
@@ -404,7 +418,9 @@ def test_a_run_may_be_examples_only(only_taught: TrainResult) -> None:
 
 
 @pytest.mark.parametrize("sft", [False, True])
-def test_additions_are_learned_and_become_part_of_the_model(settings: dict[str, Any], examples: str, sft: bool) -> None:
+def test_additions_are_learned_and_become_part_of_the_model(
+    settings: dict[str, Any], examples: str, sft: bool, tmp_path: Path
+) -> None:
     """Another run's weights, and those of an interrupted run, which goes on from a checkpoint with additions only."""
     learned = {**settings, "lora": {"rank": 4}, "sft": examples if sft else None, "learning_rate": 1e-2}
     whole = train(TrainConfig(**learned), quiet())
@@ -416,6 +432,10 @@ def test_additions_are_learned_and_become_part_of_the_model(settings: dict[str, 
     (checkpoint,) = [path for path in (folder / "checkpoints").iterdir() if path.name == "checkpoint-4"]
     assert (checkpoint / "adapter_model.safetensors").is_file()
     assert_same_outcome(resume(folder, quiet()), whole)
+    (last,) = [path for path in whole.folder.checkpoints.iterdir() if path.name == "checkpoint-6"]
+    played = PlaySettings(environment=settings["environment"], model=str(last), form="text")
+    evaluation = evaluate(played, tmp_path / "last", sessions=3, console=quiet())
+    assert_same_figures(evaluation, whole.scores[sampled(AFTER)])
 
 
 def test_only_additions_are_learned(settings: dict[str, Any]) -> None:

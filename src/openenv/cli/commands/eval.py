@@ -14,7 +14,7 @@ from rich.table import Table
 
 from openenv.cli.model_address import model_address
 from openenv.cli.options import AsJson, LLMPort, PlayedEnvironment, Sessions, episodes_option, folder_option
-from openenv.cli.play_settings import play_options, play_settings
+from openenv.cli.play_settings import FORM_TEXT, default_form, play_options, play_settings
 from openenv.cli.setting_options import with_settings
 from openenv.cli.targets import played_environment, refusing
 from openenv.train.checks import check_play
@@ -27,11 +27,11 @@ SHOWN_TASKS = 10
 
 SETTINGS = play_options(
     {
-        "model": "name of a model at --llm-endpoint; or a run's folder, a model's folder, or a model of the Hub",
+        "model": "name of a model at --llm-endpoint; or a run's folder, one of its checkpoints, a model's folder, or a "
+        "model of the Hub",
         "tasks": "number of seeds, split of the environment's tasks, or file of them; default: as the run has it, "
         "else 100",
-        "form": "form of the actions: calls of tools, or texts; default: tools, and text for a model that is loaded "
-        "here",
+        "form": FORM_TEXT,
     },
 )
 
@@ -58,12 +58,11 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Measure how well a model or a player does: mean reward and pass@k over tasks, with 95% confidence intervals."""
-    tasks, model = settings.get("tasks"), settings.get("model")
+    tasks = settings.get("tasks")
     if tasks is not None and tasks.isdecimal():
         num_tasks = min(int(settings.pop("tasks")), num_tasks or int(tasks))
     address = model_address(None, settings.get("llm_endpoint"), llm_port)
-    is_loaded_here = model is not None and address is None
-    form = "text" if is_loaded_here else "tools"
+    form = default_form(settings, address)
     played = play_settings(**{"environment": environment, "form": form, **settings, "llm_endpoint": address})
     with refusing():
         check_play(played)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openenv.core.exceptions import ConfigurationError
+from openenv.records.run_folder import RunFolder
 from openenv.train.agents.agent import Agent
 from openenv.train.agents.player_agent import PlayerAgent, form_of, random_players, scripted_players
 from openenv.train.checks import check_environment, check_model
@@ -48,7 +49,7 @@ def open_agent(
             yield _player_agent(settings, sessions), sessions
         return
     check_environment(settings.base_url or settings.environment)
-    if not (Path(str(settings.model)) / "config.yaml").is_file():
+    if not RunFolder.of_model(Path(str(settings.model))).config.is_file():
         check_model(str(settings.model))
     from openenv.train.agents.policy_agent import StoredModel  # loads torch
 

@@ -129,16 +129,14 @@ class StoredModel:
                 "A model without --llm-endpoint is shown what it was shown in training, without a system prompt. Leave "
                 "out --system-prompt, or serve the model and give the address."
             )
-        run = RunFolder(Path(str(settings.model)))
+        path = Path(str(settings.model))
+        run = RunFolder.of_model(path)
         limits = {"max_turns": settings.max_turns, "max_action_tokens": settings.max_tokens}
         given: dict[str, Any] = {name: value for name, value in limits.items() if value is not None}
         if not run.config.is_file():
             config = load_config(environment=settings.environment, model=settings.model, **given)
             return cls(config, str(settings.model))
-        if not run.model.is_dir():
-            raise ConfigurationError(f"The run in {run.path} has not ended, so there is no model in it yet.")
-        config = load_config(run.config, **given)
-        return cls(config, run.model, f"step {config.steps}")
+        return cls(load_config(run.config, **given), *run.weights_of(path))
 
     def agent(self, settings: PlaySettings, sessions: Sessions) -> PolicyAgent:
         """Load the model for an environment.

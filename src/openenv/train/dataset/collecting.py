@@ -93,7 +93,7 @@ def collect(
 
         collect(PlaySettings(environment="wordle", player="scripted"), episodes=500, output=Path("data"))
     """
-    settings = settings.with_defaults()
+    settings = settings.with_defaults(to_learn_from=True)
     depends_on = {**settings.decisive(), "min_reward": min_reward}
     if episode_id_prefix is not None:
         depends_on["episode_id_prefix"] = episode_id_prefix

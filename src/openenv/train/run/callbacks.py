@@ -1,4 +1,4 @@
-"""Callbacks of a run's trainer: progress, warnings, the time of its steps, the rate that it resumes with, the end."""
+"""Callbacks of a run's trainer: progress, warnings, the rate that it resumes with, the end."""
 
 import time
 from collections import deque
@@ -15,27 +15,36 @@ from openenv.train.progress import WorkProgress
 from openenv.train.run.diagnosis import LAST_STEPS, diagnose
 from openenv.train.run.interruption import Interruption
 from openenv.train.settings.config import TrainConfig
-from openenv.train.time_split import TimeSplit
+from openenv.train.settings.disk_use import gigabytes, run_bytes
 
 if TYPE_CHECKING:
     from transformers import TrainerControl, TrainerState, TrainingArguments
 
-__all__ = ["LiveWarnings", "RunControl", "StepTimes", "TrainingProgress"]
+__all__ = ["LiveWarnings", "RunControl", "TrainingProgress"]
 
 AVERAGED_STEPS = 10
+# Seconds of a training that needs no estimate.
+_SHORT_S = 60.0
 
 
 class TrainingProgress(TrainerCallback):
-    """Shows the reward, the length of episodes, the speeds and the time left, as a context manager."""
+    """Shows the reward, the length of episodes, the speeds and the time left, as a context manager.
+
+    After the first step it prints how long a run takes that takes a minute or longer, and how much disk.
+    """
 
     def __init__(
         self,
         console: Console,
-        total_steps: int,
+        config: TrainConfig,
+        folder: RunFolder,
         done_steps: int = 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._progress = WorkProgress(console, "steps", total_steps, done_steps, recent=AVERAGED_STEPS, clock=clock)
+        self._console = console
+        self._config = config
+        self._folder = folder
+        self._progress = WorkProgress(console, "steps", config.steps, done_steps, recent=AVERAGED_STEPS, clock=clock)
         self._rewards: deque[float] = deque(maxlen=AVERAGED_STEPS)
 
     def __enter__(self) -> Self:
@@ -55,14 +64,17 @@ class TrainingProgress(TrainerCallback):
         state: "TrainerState",
         control: "TrainerControl",
         logs: dict[str, Any] | None = None,
+        model: Any = None,
         **kwargs: Any,
     ) -> None:
         """Show the news of a step."""
         if not logs or "episode/reward" not in logs:
             return
+        seconds = sum(logs.get(time_metric(activity), 0.0) for activity in ACTIVITIES)
+        if not self._rewards:
+            self._print_estimate(seconds, state.global_step, model)
         self._rewards.append(logs["episode/reward"])
         count = len(self._rewards)
-        seconds = sum(logs.get(time_metric(activity), 0.0) for activity in ACTIVITIES)
         speeds = ((ACTIONS_SPEED, "actions/s"), (TOKENS_SPEED, "tokens/s"))
         self._progress.advance(
             state.global_step,
@@ -71,48 +83,19 @@ class TrainingProgress(TrainerCallback):
             ", ".join(f"{logs[metric]:,.0f} {unit}" for metric, unit in speeds if metric in logs),
         )
 
-
-class StepTimes(TrainerCallback):
-    """Measures the time of each optimiser step by what it goes to, and what was played in it.
-
-    Args:
-        split: Split of the run's time.
-    """
-
-    def __init__(self, split: TimeSplit) -> None:
-        self.split = split
-        # Since the last step was logged.
-        self._tokens = self._actions = 0
-
-    def count(self, tokens: int, actions: int) -> None:
-        """Count tokens that the model has written, and actions of the environment."""
-        self._tokens += tokens
-        self._actions += actions
-
-    def drain(self) -> dict[str, float]:
-        """Return the metrics of the step that ends now: its seconds by activity, and the speeds."""
-        seconds = self.split.drain()
-        metrics = {time_metric(activity): value for activity, value in seconds.items()}
-        for metric, count, activity in (
-            (TOKENS_SPEED, self._tokens, "generation"),
-            (ACTIONS_SPEED, self._actions, "environment"),
-        ):
-            if duration_s := metrics.get(time_metric(activity)):
-                metrics[metric] = count / duration_s
-        self._tokens = self._actions = 0
-        return metrics
-
-    def on_step_begin(
-        self, args: "TrainingArguments", state: "TrainerState", control: "TrainerControl", **kwargs: Any
-    ) -> None:
-        """Count the time for training, but for what is measured within."""
-        self.split.switch("training")
-
-    def on_step_end(
-        self, args: "TrainingArguments", state: "TrainerState", control: "TrainerControl", **kwargs: Any
-    ) -> None:
-        """Count the time until the next step, as of checkpoints, for waiting."""
-        self.split.switch("waiting")
+    def _print_estimate(self, step_s: float, step: int, model: Any) -> None:
+        """Print the time that is left and the disk of the whole run, unless the time is less than a minute."""
+        # The model is evaluated again at the end, as at the beginning.
+        seconds = step_s * (self._config.steps - step) + self._folder.read_times().get("evaluation", 0.0)
+        if seconds < _SHORT_S:
+            return
+        weights = list(model.parameters())
+        learned = sum(each.numel() for each in weights if each.requires_grad)
+        disk: float = run_bytes(self._config, sum(each.numel() for each in weights), learned)
+        recorded = (self._folder.traces, self._folder.rollouts)
+        disk += sum(file.stat().st_size for file in recorded if file.is_file()) * self._config.steps / step
+        text = f"left      about {_rough_duration(seconds)}; {gigabytes(disk)} of disk in all; Ctrl-C is safe: --resume"
+        self._console.print(text, highlight=False, soft_wrap=True, markup=False)
 
 
 class LiveWarnings(TrainerCallback):
@@ -149,10 +132,12 @@ class LiveWarnings(TrainerCallback):
 
 
 class RunControl(TrainerCallback):
-    """Begins with the learning rate of the schedule, and ends with a checkpoint when a signal came."""
+    """Begins with the rate of the schedule, keeps few checkpoints, and ends with one when a signal came."""
 
-    def __init__(self, interruption: Interruption) -> None:
+    def __init__(self, interruption: Interruption, config: TrainConfig, folder: RunFolder) -> None:
         self._interruption = interruption
+        self._config = config
+        self._folder = folder
 
     def on_train_begin(
         self,
@@ -176,3 +161,20 @@ class RunControl(TrainerCallback):
         """Request a checkpoint and the end."""
         if self._interruption.received is not None:
             control.should_save = control.should_training_stop = True
+
+    def on_save(
+        self, args: "TrainingArguments", state: "TrainerState", control: "TrainerControl", **kwargs: Any
+    ) -> None:
+        """Delete the oldest checkpoints where all of them are larger than the settings allow."""
+        if self._config.checkpoints_max_gb is not None:
+            self._folder.keep_checkpoints(self._config.checkpoints_max_gb * 1e9)
+
+
+def _rough_duration(seconds: float) -> str:
+    """Return seconds as whole hours or minutes.
+
+    Example:
+        >>> _rough_duration(5 * 3600 + 100), _rough_duration(5000)
+        ('5 h', '83 min')
+    """
+    return f"{round(seconds / 3600)} h" if seconds >= 7200 else f"{round(seconds / 60)} min"

@@ -15,16 +15,17 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, OpenEnvError
 from openenv.core.rubrics.bounds import reaches
 from openenv.records.run_folder import RunFolder
+from openenv.records.run_times import ACTIONS_SPEED, TOKENS_SPEED, time_metric
 from openenv.train.agents.policy import Policy, takes_gpu
 from openenv.train.episodes.illegal_texts import IllegalTexts
 from openenv.train.generation.trainers import max_context_of
 from openenv.train.rewards.environment_reward import log_components
-from openenv.train.run.callbacks import StepTimes
 from openenv.train.run.components import component_rewards, weighted_rewards
 from openenv.train.run.environments import OpenRun, training_spec
 from openenv.train.run.lora import lora_config
-from openenv.train.settings.config import KEPT_CHECKPOINTS, TrainConfig
+from openenv.train.settings.config import TrainConfig
 from openenv.train.tasks.order import prompt_groups
+from openenv.train.time_split import TimeSplit
 from openenv.train.trl.rollout_function import RolloutFunction
 
 if TYPE_CHECKING:
@@ -33,11 +34,54 @@ if TYPE_CHECKING:
 __all__ = ["episode_reward", "make_trainer"]
 
 
+class _StepTimes(TrainerCallback):
+    """Measures the time of each optimiser step by what it goes to, and what was played in it.
+
+    Args:
+        split: Split of the run's time.
+    """
+
+    def __init__(self, split: TimeSplit) -> None:
+        self.split = split
+        # Since the last step was logged.
+        self._tokens = self._actions = 0
+
+    def count(self, tokens: int, actions: int) -> None:
+        """Count tokens that the model has written, and actions of the environment."""
+        self._tokens += tokens
+        self._actions += actions
+
+    def drain(self) -> dict[str, float]:
+        """Return the metrics of the step that ends now: its seconds by activity, and the speeds."""
+        seconds = self.split.drain()
+        metrics = {time_metric(activity): value for activity, value in seconds.items()}
+        for metric, count, activity in (
+            (TOKENS_SPEED, self._tokens, "generation"),
+            (ACTIONS_SPEED, self._actions, "environment"),
+        ):
+            if duration_s := metrics.get(time_metric(activity)):
+                metrics[metric] = count / duration_s
+        self._tokens = self._actions = 0
+        return metrics
+
+    def on_step_begin(
+        self, args: "TrainingArguments", state: "TrainerState", control: "TrainerControl", **kwargs: Any
+    ) -> None:
+        """Count the time for training, but for what is measured within."""
+        self.split.switch("training")
+
+    def on_step_end(
+        self, args: "TrainingArguments", state: "TrainerState", control: "TrainerControl", **kwargs: Any
+    ) -> None:
+        """Count the time until the next step, as of checkpoints, for waiting."""
+        self.split.switch("waiting")
+
+
 class _RunRollouts:
     """TRL's ``rollout_func`` of a run, which counts what was played, and the answers that were no legal action."""
 
     def __init__(
-        self, play: RolloutFunction, illegal_texts: IllegalTexts, times: StepTimes, config: TrainConfig
+        self, play: RolloutFunction, illegal_texts: IllegalTexts, times: _StepTimes, config: TrainConfig
     ) -> None:
         self._play = play
         self._illegal_texts = illegal_texts
@@ -130,7 +174,7 @@ class _MetricsFile(TrainerCallback):
 class _TimedTrainer(GRPOTrainer):
     """Trainer whose logs of a step have the time that it took, also for trackers."""
 
-    step_times: StepTimes
+    step_times: _StepTimes
 
     def log(self, logs: dict[str, Any], start_time: float | None = None) -> None:
         """Log what belongs to a step with its time; the summary at the end of a training is no step's."""
@@ -144,7 +188,7 @@ def make_trainer(
     config, folder = run.config, run.folder
     policy = next(iter(policies.values()))
     illegal_texts = IllegalTexts()
-    step_times = StepTimes(run.times)
+    step_times = _StepTimes(run.times)
     spec = training_spec(config, run.sessions)
     rollouts = RolloutFunction(
         spec,
@@ -242,7 +286,7 @@ def _arguments(config: TrainConfig, folder: RunFolder, rewards: Mapping[str, Any
         dataloader_pin_memory=on_gpu,
         # What is written
         save_steps=config.checkpoint_every,
-        save_total_limit=KEPT_CHECKPOINTS,
+        save_total_limit=config.checkpoints_kept,
         logging_steps=1,
         report_to=config.report_to or "none",
         disable_tqdm=True,

@@ -146,10 +146,10 @@ def _run(
                 seconds += warm_up(run, policies)
                 policies = _load(run)  # its trainer leaves wrappers around a model
             if config.grpo:
-                progress = TrainingProgress(console, config.steps, run.steps_done)
+                progress = TrainingProgress(console, config, folder, run.steps_done)
                 shown = [progress, LiveWarnings(console, config, folder), *callbacks]
                 # Made before the scores, so that settings that it refuses are refused at once.
-                trainer = make_trainer(run, policies, [*shown, RunControl(interruption)])
+                trainer = make_trainer(run, policies, [*shown, RunControl(interruption, config, folder)])
             if not warms_up:
                 score_before(run, policies)
             if config.grpo:

@@ -48,8 +48,8 @@ class PlaySettings(BaseModel):
     )
     model: Annotated[str | None, _PLAYER] = Field(
         default=None,
-        description="a model's name at its server; or the folder of a run or a model, a GGUF file, 'smollm2', or an id "
-        "on the Hub",
+        description="a model's name at its server; or the folder of a run, a checkpoint or a model, a GGUF file, "
+        "'smollm2', or an id on the Hub",
     )
     llm_endpoint: Annotated[str | None, Option(metavar="URL", heading="Player")] = Field(
         default=None, description="address of the model's OpenAI-compatible server"
@@ -121,8 +121,11 @@ class PlaySettings(BaseModel):
         """Actions after which an episode is cut off."""
         return DEFAULT_MAX_TURNS if self.max_turns is None else self.max_turns
 
-    def with_defaults(self) -> "PlaySettings":
+    def with_defaults(self, *, to_learn_from: bool = False) -> "PlaySettings":
         """Fill in what is left open: from the run in whose folder the model is, if it is in one.
+
+        Args:
+            to_learn_from: Whether the episodes are learned from, and so have tasks of the run's training.
 
         Raises:
             ConfigurationError: The run's settings can't be read.
@@ -133,7 +136,7 @@ class PlaySettings(BaseModel):
         as_evaluated = {
             "max_turns": own.max_turns,
             "reset": own.reset,
-            "tasks": own.evaluated_tasks,
+            "tasks": own.trained_tasks if to_learn_from else own.evaluated_tasks,
             "temperature": own.sampled_temperature,
             "seed": own.seed,
         }
@@ -154,7 +157,7 @@ class PlaySettings(BaseModel):
         """Return how the run of the model played this environment; ``None`` if the model is of no run."""
         if self.model is None or self.llm_endpoint is not None:
             return None
-        run = RunFolder(Path(self.model))
+        run = RunFolder.of_model(Path(self.model))
         if not run.config.is_file():
             return None
         config = load_config(run.config)
