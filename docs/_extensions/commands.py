@@ -68,7 +68,7 @@ def help_of(name: str, part: str = "") -> list[str]:
 def table_of(settings: type) -> Iterator[str]:
     """Iterate over the lines of the table of a class: each field, its option, its default and its description."""
     texts = described_settings() if settings is TrainConfig else {}
-    options = {option.field: f"`{option.name}`" for option in options_of(settings)}
+    options = {option.field: f"`{option.name}`" for option in options_of(settings) if not option.section}
     yield "| Setting | Option | Default | Description |"
     yield "|---|---|---|---|"
     for name, field in fields_of(settings).items():

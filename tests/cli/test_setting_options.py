@@ -50,6 +50,28 @@ class Model(BaseModel):
     parts: Annotated[dict[str, float], Option(("--part",))] = Field(default_factory=dict, description="part")
 
 
+class Engine(BaseModel):
+    """Settings of their own within others."""
+
+    power: Annotated[int, Option(("--engine-power",))] = Field(default=5, ge=1, description="power")
+    hidden: int = Field(default=1, description="no option")
+
+
+class Car(BaseModel):
+    """Settings with a section."""
+
+    engine: Annotated[Engine | None, Option(heading="Parts")] = Field(default=None, description="have an engine")
+
+
+def test_a_section_has_a_flag_and_an_option_for_each_of_its_own() -> None:
+    assert run(options_of(Car)) == (0, "none False\n", {})
+    for words, engine in ((["--engine"], {}), (["--engine-power", 7], {"power": 7})):
+        assert run(options_of(Car), *words)[2] == {"engine": engine}
+    assert run(options_of(Car), "--engine-power", 7, "--engine")[2] == {"engine": {"power": 7}}
+    status, output, _ = run(options_of(Car), "--engine-power", 0)
+    assert (status, "greater than or equal to 1; got 0" in output) == (2, True)
+
+
 @dataclass(frozen=True)
 class Record:
     """Settings as a dataclass.

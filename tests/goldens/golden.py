@@ -9,9 +9,17 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
+from openenv.records.run_times import ACTIONS_SPEED, ACTIVITIES, TOKENS_SPEED, time_metric
+
 STORED = Path(__file__).parent / "stored"
 
-TIMES = frozenset({"step_time", "train_runtime", "train_samples_per_second", "train_steps_per_second"})
+TIMES = frozenset(
+    {
+        *("step_time", "train_runtime", "train_samples_per_second", "train_steps_per_second"),
+        *map(time_metric, ACTIVITIES),
+        *(TOKENS_SPEED, ACTIONS_SPEED),
+    }
+)
 """Fields that are left out of every golden: seconds that this machine took, and rates of these."""
 
 # Lines of a failure that show differences; the number of the others is shown.

@@ -63,6 +63,9 @@ def test_metrics_are_read_as_the_file_grows(http: TestClient, folder: RunFolder)
     ]
     assert (whole["name"], whole["start"], whole["settings"]["steps"]) == ("mine", 0, 5)
     assert [start["versions"].keys() >= {"python"} for start in whole["starts"]] == [True]
+    assert whole["times"] == {}
+    folder.add_times({"evaluation": 2.5})
+    assert progress(http, whole)["times"] == {"evaluation": 2.5}
     assert progress(http, whole)["rows"] == []
     with folder.metrics.open("a") as file:
         file.write('{"step": 3, "lo')

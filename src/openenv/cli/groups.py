@@ -27,7 +27,7 @@ _NO_BREAK, _NO_BREAK_SPACE = "\N{NON-BREAKING HYPHEN}", "\N{NO-BREAK SPACE}"
 _HELP_OPTIONS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
-class RefusedTargetError(OpenEnvError):
+class RefusalError(OpenEnvError):
     """Error of a command that got no environment, or one that it does not take; it ends with status 2."""
 
 
@@ -49,7 +49,7 @@ class ReportedErrors:
             if debugs:
                 traceback.print_exception(error)
             typer.echo(f"Error: {error}", err=True)
-            sys.exit(2 if isinstance(error, RefusedTargetError) else 1)
+            sys.exit(2 if isinstance(error, RefusalError) else 1)
         finally:
             for name in os.environ.keys() - variables:
                 del os.environ[name]

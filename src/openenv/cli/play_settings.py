@@ -5,12 +5,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from openenv.cli.groups import RefusedTargetError
+from openenv.cli.groups import RefusalError
 from openenv.cli.setting_options import SettingOption, options_of
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 from openenv.train.settings.play_settings import PlaySettings
 
 _ENDPOINT = "address of the model's OpenAI-compatible server; /v1 is added to one without a path"
+FORM_TEXT = "form of the actions: calls of tools, or texts; default: tools, and text for a model that is loaded here"
+"""Description of ``--form``."""
 
 
 def play_options(descriptions: Mapping[str, str]) -> list[SettingOption]:
@@ -18,12 +20,17 @@ def play_options(descriptions: Mapping[str, str]) -> list[SettingOption]:
     return options_of(PlaySettings, {"llm_endpoint": _ENDPOINT, **descriptions})
 
 
+def default_form(settings: Mapping[str, Any], address: str | None) -> str:
+    """Return the form of the actions without ``--form``: a model that is loaded here acts by texts, as in training."""
+    return "text" if settings.get("model") is not None and address is None else "tools"
+
+
 def play_settings(**fields: Any) -> PlaySettings:
     """Make the settings of the options. Without a player and a model, the environment's own player plays.
 
     Raises:
         ConfigurationError: They do not go together.
-        RefusedTargetError: The environment or its server's address can't be one.
+        RefusalError: The environment or its server's address can't be one.
     """
     if fields.get("player") is None and fields.get("model") is None:
         fields["player"] = "scripted"
@@ -32,7 +39,7 @@ def play_settings(**fields: Any) -> PlaySettings:
     except ValidationError as error:
         for fault in error.errors():
             if isinstance(cause := fault.get("ctx", {}).get("error"), EnvironmentNotFoundError):
-                raise RefusedTargetError(str(cause)) from error
+                raise RefusalError(str(cause)) from error
         faults = "; ".join(str(fault["msg"]).removeprefix("Value error, ") for fault in error.errors())
         options = "--player, --model, --base-url and --llm-endpoint"
         raise ConfigurationError(f"{faults[:1].upper()}{faults[1:]}. See {options}.") from error

@@ -1,8 +1,8 @@
 """Options of a command, derived from the fields of a class of settings."""
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial, wraps
 from inspect import Parameter
@@ -40,6 +40,7 @@ class SettingOption:
         declared: Names, help, placeholder and heading, as typer reads them.
         check: Returns a value of the field as the settings keep it, or raises ``ConfigurationError``.
         is_required: Whether the command needs it.
+        section: Name of the field whose own settings the field is one of; empty for none.
     """
 
     field: str
@@ -48,11 +49,19 @@ class SettingOption:
     declared: Any
     check: Callable[[Any], Any]
     is_required: bool = False
+    section: str = ""
+
+    @property
+    def parameter_name(self) -> str:
+        """Name of the command's parameter."""
+        return f"{self.section}_{self.field}" if self.section else self.field
 
     def parameter(self) -> Parameter:
         """Return the option as a parameter of a function, as typer reads it."""
         hint, default = (self._typed, Parameter.empty) if self.is_required else (self._typed | None, None)
-        return Parameter(self.field, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, self.declared])
+        return Parameter(
+            self.parameter_name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, self.declared]
+        )
 
     def value_of(self, typed: Any) -> Any:
         """Return the field's value for what was typed.
@@ -79,7 +88,7 @@ def with_settings(options: Iterable[SettingOption]) -> Callable[[Callable[..., N
 
     Args:
         options: The options. The command's first parameter, ``settings``, gets the values that the user gave, by the
-            names of the fields; it is no option itself.
+            names of the fields, those of a section in a mapping by its name; it is no option itself.
     """
     derived = list(options)
 
@@ -90,8 +99,12 @@ def with_settings(options: Iterable[SettingOption]) -> Callable[[Callable[..., N
 
         @wraps(command)
         def run(**arguments: Any) -> None:
-            typed = {each: arguments.pop(each.field, None) for each in derived}
-            given = {each.field: each.value_of(value) for each, value in typed.items() if value not in (None, [])}
+            typed = {each: arguments.pop(each.parameter_name, None) for each in derived}
+            given: dict[str, Any] = {}
+            for each, value in typed.items():
+                if value not in (None, []):
+                    target = given.setdefault(each.section, {}) if each.section else given
+                    target[each.field] = each.value_of(value)
             command(given, **arguments)
 
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what typer reads
@@ -126,16 +139,19 @@ def server_options() -> list[SettingOption]:
 def options_of(settings: type, descriptions: Mapping[str, str] | None = None) -> list[SettingOption]:
     """Return an option for each field of settings that has an ``Option`` in its ``Annotated`` type.
 
+    A field with settings of its own has a flag, as ``--lora``, beside the options of these, as ``--lora-rank``.
+
     Args:
         settings: A model of pydantic; or a frozen dataclass, whose docstring describes the fields.
         descriptions: Descriptions that are others for this command, by the names of fields.
     """
     texts = {**_docstring_fields(settings), **(descriptions or {})}
     return [
-        _option(name, field, option, texts.get(name) or field.description or "")
+        made
         for name, field in fields_of(settings).items()
         for option in field.metadata
         if isinstance(option, Option)
+        for made in _options(name, field, option, texts.get(name) or field.description or "")
     ]
 
 
@@ -164,6 +180,18 @@ def described(field: FieldInfo, description: str) -> tuple[str, str]:
     if default or field.is_required() or field.default_factory is not None:
         return text, default
     return text, "" if field.default is None or field.default == () else _default_text(field.default)
+
+
+def _options(name: str, field: FieldInfo, option: Option, description: str) -> Iterator[SettingOption]:
+    section = _without_none(field.annotation)
+    if not (isinstance(section, type) and issubclass(section, BaseModel)):
+        yield _option(name, field, option, description)
+        return
+    text = f"{description[:1].upper()}{description[1:]}."
+    flag = typer.Option(f"--{name}", help=text, show_default=False, rich_help_panel=option.heading)
+    yield SettingOption(name, f"--{name}", bool, flag, lambda _: {})
+    for own in options_of(section):
+        yield replace(own, section=name)
 
 
 def _option(name: str, field: FieldInfo, option: Option, description: str) -> SettingOption:

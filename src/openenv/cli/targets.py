@@ -8,7 +8,7 @@ from pathlib import Path
 from openenv.adapters.targets import AdaptedEnvironment
 from openenv.auto.discovery import checked, located
 from openenv.auto.target import PLAYED, Target, TargetKind
-from openenv.cli.groups import RefusedTargetError
+from openenv.cli.groups import RefusalError
 from openenv.core.exceptions import OpenEnvError, ServerError
 
 
@@ -28,9 +28,9 @@ def read_target(
         The target; for a Space the folder that it was downloaded to.
 
     Raises:
-        RefusedTargetError: There is no such environment or server, or the command does not take its kind.
+        RefusalError: There is no such environment or server, or the command does not take its kind.
     """
-    with refusing_targets():
+    with refusing():
         target = located(Target.of(text).required(kinds, f"`openenv {command}`"), trusted=trusted)
         if target.kind is TargetKind.ADDRESS:
             # The client, which a command that serves does without.
@@ -51,30 +51,30 @@ def played_environment(text: str, command: str, base_url: str | None = None) -> 
         base_url: Address of the environment's server, if it was given; its package need not be here then.
 
     Raises:
-        RefusedTargetError: There is no such environment or server, or the command does not take its kind.
+        RefusalError: There is no such environment or server, or the command does not take its kind.
     """
     if base_url is None:
         target = read_target(text, command)
         return target.text if target.kind is TargetKind.FOLDER else text
-    with refusing_targets():
+    with refusing():
         Target.of(text).required(PLAYED, f"`openenv {command}`")
     read_target(base_url, f"{command} --base-url", {TargetKind.ADDRESS})
     return text
 
 
 @contextmanager
-def refusing_targets() -> Iterator[None]:
+def refusing() -> Iterator[None]:
     """Have the errors of a target end the command with status 2.
 
     Raises:
-        RefusedTargetError: The target was refused.
+        RefusalError: The target was refused.
     """
     try:
         yield
     except ServerError:  # the server is there, and refuses, as one that requires a token
         raise
     except (OpenEnvError, OSError) as error:
-        raise RefusedTargetError(str(error)) from error
+        raise RefusalError(str(error)) from error
 
 
 def find_mcp_server(

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple
 from zlib import crc32
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, NonNegativeFloat, TypeAdapter, ValidationError
 
 from openenv.core.documents import read_json, read_yaml, write_json
 from openenv.core.exceptions import ConfigurationError
 from openenv.records.lines import StepIndex, append_object, keep_objects, objects_of, read_objects
 from openenv.records.run_start import RunStart
+from openenv.records.run_times import RunTimes
 from openenv.records.scores import AFTER, Score, sampled, score_name
 from openenv.traces.episodes import Count
 
@@ -30,6 +31,7 @@ _MAX_PAGE_BYTES = 4 * 1024 * 1024
 _MARKED_BYTES = 1024
 _SCORE = TypeAdapter(Score)
 _START = TypeAdapter(RunStart)
+_SECONDS = TypeAdapter(dict[str, NonNegativeFloat])
 
 
 class MetricsPage(NamedTuple):
@@ -65,6 +67,7 @@ class RunFolder:
           rollouts.jsonl  the episodes of each optimiser step: task, reward and length
           traces.db       the same episodes and those of evaluations, by requests and tokens; see openenv.traces
           warm_up/        the model after the examples, if there are any, and warm_up/metrics.jsonl
+          times.json      seconds by what they went to, of those that no step has
           scores.json     mean rewards before and after, and of the other players
           warnings.json   what keeps the model from learning, and what makes a figure doubtful, a sentence each
           checkpoints/    checkpoint-100/ and so on, to resume from
@@ -80,6 +83,7 @@ class RunFolder:
         self.metrics = path / "metrics.jsonl"
         self.rollouts = path / "rollouts.jsonl"
         self.traces = path / "traces.db"
+        self.times = path / "times.json"
         self.scores = path / "scores.json"
         self.warnings = path / "warnings.json"
         self.warm_up = path / "warm_up"
@@ -120,6 +124,26 @@ class RunFolder:
         if not folder.config.is_file():
             raise ConfigurationError(f"{path} is no run's folder: there is no config.yaml in it.")
         return folder
+
+    @classmethod
+    def of_model(cls, model: Path) -> "RunFolder":
+        """Return the folder of the run that a model is of: a run's own, or that of one of its checkpoints."""
+        has_run = model.parent.name == "checkpoints" and (model.parent.parent / "config.yaml").is_file()
+        return cls(model.parent.parent if has_run else model)
+
+    def weights_of(self, model: Path) -> tuple[Path, str]:
+        """Return the folder of a model of the run, the trained one or a checkpoint, and its training step in words.
+
+        Raises:
+            ConfigurationError: The run has not ended, or the checkpoint is not whole.
+        """
+        if model == self.path:
+            if not self.model.is_dir():
+                raise ConfigurationError(f"The run in {self.path} has not ended, so there is no model in it yet.")
+            return self.model, f"step {self.read_settings()['steps']}"
+        if not _is_complete(model):
+            raise ConfigurationError(f"{model} is no whole checkpoint of the run in {self.path}.")
+        return model, f"step {step_of(model)}"
 
     @property
     def state(self) -> State:
@@ -162,6 +186,14 @@ class RunFolder:
         """Return the newest complete checkpoint, or ``None``."""
         complete = [path for path in self.checkpoints.glob("checkpoint-*") if _is_complete(path)]
         return max(complete, key=step_of, default=None)
+
+    def keep_checkpoints(self, max_bytes: float) -> None:
+        """Delete the oldest checkpoints until those that are left have so many bytes at most; the newest stays."""
+        left = max_bytes
+        for number, checkpoint in enumerate(sorted(self.checkpoints.glob("checkpoint-*"), key=step_of, reverse=True)):
+            left -= sum(file.stat().st_size for file in checkpoint.rglob("*") if file.is_file())
+            if number and left < 0:
+                shutil.rmtree(checkpoint)
 
     def forget_after(self, checkpoint: Path | None) -> None:
         """Drop what a killed run did after a checkpoint, or from the beginning, since it is going to be done again."""
@@ -226,6 +258,21 @@ class RunFolder:
         """Return the lines of an optimiser step in ``rollouts.jsonl``, by default of the last one, and its number."""
         lines = rollouts_of(self._steps.lines(step))
         return (lines[0]["step"], lines) if lines else (None, [])
+
+    def add_times(self, seconds: Mapping[str, float]) -> None:
+        """Add seconds by what they went to, which no step has, whole or not at all."""
+        known = self.read_times()
+        write_json(self.times, {name: known.get(name, 0.0) + seconds.get(name, 0.0) for name in {**known, **seconds}})
+
+    def read_times(self) -> dict[str, float]:
+        """Return the seconds that no step has, by what they went to."""
+        with suppress(ConfigurationError, ValidationError):  # there are none yet, or another program's
+            return _SECONDS.validate_python(read_json(self.times))
+        return {}
+
+    def run_times(self) -> RunTimes:
+        """Return the time of the run so far, by what it went to."""
+        return RunTimes.of(self.read_metrics(), self.read_times())
 
     def read_scores(self) -> dict[str, Score]:
         """Return the scores so far, by the player's name, without what is no score."""

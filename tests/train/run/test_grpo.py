@@ -172,10 +172,9 @@ def test_a_chat_model_is_trained_the_same_way(stairs_server: RunningServer, tmp_
     assert policy.model.training
 
 
-def test_a_tracker_that_is_not_there_is_told(watched: Watched, tmp_path: Path) -> None:
-    for tracker in ("nonsense", "comet_ml"):
-        with pytest.raises(ConfigurationError, match=f"report_to {tracker}: "):
-            train(watched, tmp_path, report_to=[tracker])
+def test_a_tracker_whose_callback_misses_its_package_is_told(watched: Watched, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="report_to comet_ml: "):
+        train(watched, tmp_path, report_to=["comet_ml"])
 
 
 def test_components_have_means_of_their_own() -> None:

@@ -113,6 +113,18 @@ def test_a_page_of_an_older_run_can_be_written_again(tmp_path: Path) -> None:
     assert "before training, greedy: reward -1.00" in Page(folder.report.read_text()).words
 
 
+def test_the_page_has_what_the_time_went_to(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path, 2)
+    folder.write_scores({player: score(0.0) for player in (BEFORE, AFTER)})
+    write_report(folder, load_config(folder.config), "tiny on catch")
+    assert "Where the time went" not in folder.report.read_text(), "a run of an earlier version"
+    folder.add_metrics({**folder.read_metrics()[1], "step": 3, "time/generation": 6.0, "speed/tokens_per_second": 50.0})
+    folder.add_times({"evaluation": 2.0})
+    write_report(folder, load_config(folder.config), "tiny on catch")
+    words = " ".join(Page(folder.report.read_text()).words.split())
+    assert "generation 6.0 s 6.00 s 75% evaluation 2.0 s 25% in all 8.0 s 6.00 s 50 tokens/s of the model." in words
+
+
 def bars(rewards: dict[str, list[float]]) -> list[tuple[str, list[str]]]:
     """Return the name of each range, and the shares of the players in it."""
     rows = re.findall(r"<tr><th>(.*?)<td>(.*?)</tr>", reward_histogram(rewards))

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 from rich.console import Console
+from tests.goldens.golden import normalised
 from tests.support.models.chat_models import save_chat_model
 from tests.support.servers import RunningServer
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
@@ -28,6 +29,7 @@ from openenv.train.run.interruption import TrainingInterruptedError
 from openenv.train.run.training import TrainResult, resume, train
 from openenv.train.settings.config import TrainConfig, load_config
 from openenv.train.settings.play_settings import PlaySettings
+from openenv.train.tasks.seeds import evaluation_seeds
 
 
 @pytest.fixture(scope="module")
@@ -70,9 +72,7 @@ def assert_same_outcome(one: TrainResult, other: TrainResult) -> None:
     for name, tensor in weights(one).items():
         assert torch.equal(tensor, weights(other)[name]), name
     assert one.scores == other.scores
-    rows, others = one.folder.read_metrics(), other.folder.read_metrics()
-    timeless = [[{**row, "step_time": 0} for row in each] for each in (rows, others)]
-    assert timeless[0] == timeless[1]
+    assert normalised(one.folder.read_metrics()) == normalised(other.folder.read_metrics())
 
 
 def test_a_run_leaves_all_of_its_parts(settings: dict[str, Any]) -> None:
@@ -90,6 +90,7 @@ def test_a_run_leaves_all_of_its_parts(settings: dict[str, Any]) -> None:
             "rollouts.jsonl",
             "scores.json",
             "starts.jsonl",
+            "times.json",
             "traces.db",
         )
     ]
@@ -101,9 +102,26 @@ def test_a_run_leaves_all_of_its_parts(settings: dict[str, Any]) -> None:
     (start,) = folder.read_starts()
     assert start.versions["torch"] == version("torch")
     shown = written(console)
-    assert "step 6/6  reward " in shown
+    assert "6/6 steps  reward " in shown
+    assert "mean of 6 steps" in shown
     assert f"{AFTER}, greedy    mean reward {result.scores[AFTER].mean_reward:+.3f}" in shown
     assert f"{AFTER}, sampled   mean reward {result.scores[sampled(AFTER)].mean_reward:+.3f}" in shown
+
+
+def test_the_time_of_a_run_is_split_in_its_steps_and_in_all(settings: dict[str, Any], whole: TrainResult) -> None:
+    rows = whole.folder.read_metrics()
+    for row in rows:
+        parts = {name: row[f"time/{name}"] for name in ("generation", "environment", "training", "waiting")}
+        assert all(seconds > 0 for seconds in parts.values()), row["step"]
+        assert parts["generation"] + parts["environment"] < row["step_time"]
+        written = row["episode/length"] * settings["rollouts"]  # an action is one token here
+        assert row["speed/tokens_per_second"] * parts["generation"] == pytest.approx(written)
+        assert row["speed/actions_per_second"] * parts["environment"] == pytest.approx(written)
+    times = whole.folder.run_times()
+    assert list(times.seconds) == ["generation", "environment", "training", "evaluation", "waiting"]
+    assert times.seconds["evaluation"] > 0, "the players' and the model's, before and after"
+    assert times.total >= whole.seconds
+    assert f"{times.seconds['evaluation']:,.1f} s" in whole.folder.report.read_text()
 
 
 class Interruption(TrainerCallback):
@@ -248,6 +266,19 @@ def test_an_evaluation_of_a_run_gives_the_runs_own_figures(
     assert whole.scores[sampled(AFTER)] != whole.scores[AFTER]
     hot = evaluate(played.model_copy(update={"temperature": 0.5}), tmp_path / "hot", sessions=3, console=quiet())
     assert (hot.temperature, hot.greedy) == (0.5, None)
+    last = played.model_copy(update={"model": str(whole.folder.checkpoints / "checkpoint-6")})
+    of_checkpoint = evaluate(last, tmp_path / "last", sessions=3, console=quiet())
+    assert_same_figures(of_checkpoint, whole.scores[sampled(AFTER)])
+
+
+def test_episodes_of_a_run_are_collected_to_learn_from(
+    settings: dict[str, Any], whole: TrainResult, tmp_path: Path
+) -> None:
+    played = PlaySettings(environment=settings["environment"], model=str(whole.folder.path), form="text")
+    result = collect(played, 6, tmp_path / "data", console=quiet())
+    lines = result.collection.read()
+    assert (result.kept, [line["index"] for line in lines]) == (6, list(range(6)))
+    assert not {line["task"]["seed"] for line in lines} & set(evaluation_seeds(1, 10))
 
 
 class InterruptedAfterTraining(Console):
@@ -388,7 +419,9 @@ def test_a_run_may_be_examples_only(only_taught: TrainResult) -> None:
 
 
 @pytest.mark.parametrize("sft", [False, True])
-def test_additions_are_learned_and_become_part_of_the_model(settings: dict[str, Any], examples: str, sft: bool) -> None:
+def test_additions_are_learned_and_become_part_of_the_model(
+    settings: dict[str, Any], examples: str, sft: bool, tmp_path: Path
+) -> None:
     """Another run's weights, and those of an interrupted run, which goes on from a checkpoint with additions only."""
     learned = {**settings, "lora": {"rank": 4}, "sft": examples if sft else None, "learning_rate": 1e-2}
     whole = train(TrainConfig(**learned), quiet())
@@ -400,6 +433,10 @@ def test_additions_are_learned_and_become_part_of_the_model(settings: dict[str, 
     (checkpoint,) = [path for path in (folder / "checkpoints").iterdir() if path.name == "checkpoint-4"]
     assert (checkpoint / "adapter_model.safetensors").is_file()
     assert_same_outcome(resume(folder, quiet()), whole)
+    (last,) = [path for path in whole.folder.checkpoints.iterdir() if path.name == "checkpoint-6"]
+    played = PlaySettings(environment=settings["environment"], model=str(last), form="text")
+    evaluation = evaluate(played, tmp_path / "last", sessions=3, console=quiet())
+    assert_same_figures(evaluation, whole.scores[sampled(AFTER)])
 
 
 def test_only_additions_are_learned(settings: dict[str, Any]) -> None:

@@ -123,7 +123,7 @@ def test_a_model_learns_what_it_is_shown(
     assert rows[-1]["loss"] < rows[0]["loss"] / 2
     written = console.file
     assert isinstance(written, StringIO)
-    assert f"warm-up {len(rows)}/{len(rows)}  loss " in written.getvalue()
+    assert f"warm-up  {len(rows)}/{len(rows)} steps  loss " in written.getvalue()
     assert not [path for path in tmp_path.iterdir() if is_draft(path, tmp_path / "warm_up")]
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.settings.config import TrainConfig, load_config
+from openenv.train.settings.config import LoraSettings, TrainConfig, load_config
 
 
 def test_the_tiny_policys_defaults_are_the_recipe() -> None:
@@ -42,6 +42,15 @@ def test_the_command_line_wins_over_the_file(tmp_path: Path) -> None:
     config = load_config(file, seed=0, rollouts=None)
     assert (config.environment, config.steps, config.seed, config.rollouts) == ("catch", 7, 0, 128)
     assert config.report_to == ["tensorboard"]
+
+
+def test_the_command_line_wins_over_a_section_of_the_file_one_by_one(tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text("environment: catch\nlora: {rank: 4, alpha: 8}\nreset: {size: 1, speed: 2}\n")
+    config = load_config(file, lora={"alpha": 9}, reset={"size": 3})
+    assert config.lora == LoraSettings(rank=4, alpha=9)
+    assert config.reset == {"size": 3}, "what resets are passed is one setting"
+    assert load_config(environment="catch", lora={}).lora == LoraSettings()
 
 
 def test_a_model_from_the_file_has_its_defaults_and_one_from_the_command_line_too(tmp_path: Path) -> None:

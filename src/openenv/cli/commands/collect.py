@@ -14,12 +14,13 @@ from openenv.cli.groups import command_app
 from openenv.cli.hub import is_interactive, show_progress_to_people_only
 from openenv.cli.model_address import SCRIPTED, ProviderName, model_address
 from openenv.cli.options import LLMPort, PlayedEnvironment, Sessions, episodes_option, folder_option, player_option
-from openenv.cli.play_settings import play_options, play_settings
+from openenv.cli.play_settings import FORM_TEXT, default_form, play_options, play_settings
 from openenv.cli.setting_options import with_settings
-from openenv.cli.targets import played_environment
+from openenv.cli.targets import played_environment, refusing
 from openenv.core.documents import DocumentError, parse_json
 from openenv.core.exceptions import ConfigurationError
 from openenv.hub.names import checked_repo_id
+from openenv.train.checks import check_play
 
 if TYPE_CHECKING:
     from openenv.hub.client import Hub
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
 
 SETTINGS = play_options(
     {
-        "model": "name of a model at --llm-endpoint, or of --provider",
+        "model": "name of a model at --llm-endpoint, or of --provider; or a run's folder, one of its checkpoints, a "
+        "model's folder, or a model of the Hub",
+        "form": FORM_TEXT,
         "tasks": "split of the environment's tasks, or a file of them; default: seeds",
         "reset": "parameters of every reset beside its task, as in difficulty=hard",
         "max_turns": "actions after which an episode is cut off; default: 32",
@@ -96,14 +99,14 @@ def collect(
     if provider == SCRIPTED and address is None:
         settings.setdefault("player", "scripted")
     reset = _reset(settings.get("reset"), dataset_config)
-    played = play_settings(**{"environment": environment, **settings, "llm_endpoint": address, "reset": reset})
-    if played.model is not None and address is None:
-        raise ConfigurationError(
-            "A model plays behind an address: give it with --llm-endpoint, as http://host:8000/v1, or name a "
-            "--provider. --base-url is the address of the environment's server."
-        )
+    form = default_form(settings, address)
+    played = play_settings(
+        **{"environment": environment, "form": form, **settings, "llm_endpoint": address, "reset": reset}
+    )
     if keep_losses and min_reward is not None:
         raise ConfigurationError("--keep-losses keeps every episode, and --min-reward does not; leave one out.")
+    with refusing():
+        check_play(played)
     played = played.model_copy(update={"environment": played_environment(environment, "collect", played.base_url)})
     if not resume and output.exists() and any(output.iterdir()):
         raise ConfigurationError(f"--no-resume needs a new folder, and {output} has files. Choose another --output.")

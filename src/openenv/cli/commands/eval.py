@@ -14,27 +14,24 @@ from rich.table import Table
 
 from openenv.cli.model_address import model_address
 from openenv.cli.options import AsJson, LLMPort, PlayedEnvironment, Sessions, episodes_option, folder_option
-from openenv.cli.play_settings import play_options, play_settings
+from openenv.cli.play_settings import FORM_TEXT, default_form, play_options, play_settings
 from openenv.cli.setting_options import with_settings
-from openenv.cli.targets import played_environment
-from openenv.core.exceptions import ConfigurationError
-from openenv.train.models import PACKAGED, is_gguf
-from openenv.train.settings.config import TINY
+from openenv.cli.targets import played_environment, refusing
+from openenv.train.checks import check_play
 
 if TYPE_CHECKING:
     from openenv.records.evaluation import Evaluation, TaskResult
     from openenv.train.settings.play_settings import PlaySettings
 
 SHOWN_TASKS = 10
-_HUB_ID = re.compile(r"[\w.-]*\w[\w.-]*(/[\w.-]+)?")
 
 SETTINGS = play_options(
     {
-        "model": "name of a model at --llm-endpoint; or a run's folder, a model's folder, or a model of the Hub",
+        "model": "name of a model at --llm-endpoint; or a run's folder, one of its checkpoints, a model's folder, or a "
+        "model of the Hub",
         "tasks": "number of seeds, split of the environment's tasks, or file of them; default: as the run has it, "
         "else 100",
-        "form": "form of the actions: calls of tools, or texts; default: tools, and text for a model that is loaded "
-        "here",
+        "form": FORM_TEXT,
     },
 )
 
@@ -62,15 +59,14 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Measure how well a model or a player does: mean reward and pass@k over tasks, with 95% confidence intervals."""
-    tasks, model = settings.get("tasks"), settings.get("model")
+    tasks = settings.get("tasks")
     if tasks is not None and tasks.isdecimal():
         num_tasks = min(int(settings.pop("tasks")), num_tasks or int(tasks))
     address = model_address(None, settings.get("llm_endpoint"), llm_port)
-    is_loaded_here = model is not None and address is None
-    form = "text" if is_loaded_here else "tools"
+    form = default_form(settings, address)
     played = play_settings(**{"environment": environment, "form": form, **settings, "llm_endpoint": address})
-    if is_loaded_here:
-        _check_model(environment, str(model), played.base_url)
+    with refusing():
+        check_play(played)
     played = played.model_copy(update={"environment": played_environment(environment, "eval", played.base_url)})
     folder = output or _new_folder(played)
     console = Console(stderr=as_json)
@@ -92,33 +88,6 @@ def evaluate(
         typer.echo((folder / "results.json").read_text("utf-8"))
     else:
         _show(evaluation, folder, console)
-
-
-def _check_model(environment: str, model: str, base_url: str | None) -> None:
-    """Refuse what can't be a model before the model's library is loaded and queries the Hub.
-
-    Raises:
-        ConfigurationError: It is the policy that only a training makes, or a folder that is not there; or it may be a
-            served model, whose address was given as that of the environment's server.
-    """
-    if Path(model).is_dir() or model in PACKAGED or is_gguf(Path(model)):
-        return
-    if base_url is not None:
-        raise ConfigurationError(
-            f"{model} is no folder, and --base-url is the address of the environment's server. The address of a served "
-            f"model is --llm-endpoint; for a model of the Hub, give ENV as the address, without --base-url."
-        )
-    if model == TINY:
-        raise ConfigurationError(
-            f"{TINY!r} is what `openenv train` trains, and there is none yet: train it, as in `openenv train "
-            f"{quote(environment)}`, and evaluate the folder of the run, with --model runs/..."
-        )
-    lies_elsewhere = "/" in model and Path(model).parent.is_dir()  # there are runs, and not this one
-    if lies_elsewhere or not _HUB_ID.fullmatch(model):
-        raise ConfigurationError(
-            f"There is no folder {model}, and it is no id of a model on the Hub, as in Qwen/Qwen3-0.6B. To evaluate a "
-            "run, give its folder; to evaluate a model that is served, --llm-endpoint too."
-        )
 
 
 def _new_folder(settings: "PlaySettings") -> Path:

@@ -7,7 +7,7 @@ import typer
 
 from openenv.adapters.targets import find_target
 from openenv.cli.options import LOG_LEVEL, LogLevelName, environment_argument
-from openenv.cli.targets import refusing_targets
+from openenv.cli.targets import refusing
 from openenv.core.env_server.logs import LogSettings, log_config
 from openenv.core.env_server.mcp.agent import Served, task_of
 from openenv.core.env_server.mcp.stdio import Streams, serve_stdio
@@ -30,7 +30,7 @@ def mcp(environment: Target = ".", task: Task = None, log_level: LogLevel = "war
     task_parameters = task_of(dict(map(_parted, task or [])))
     streams = Streams.take()  # before anything of the environment is imported, which might print
     logging.config.dictConfig(log_config(log_level, LogSettings.from_variables().format))
-    with refusing_targets():
+    with refusing():
         found = find_target(environment)
     app = found.app()
     agents = getattr(app.state, "openenv_agents", None)

@@ -22,7 +22,7 @@ from openenv.cli.loading import exempt_from_collection
 from openenv.cli.options import LOG_FORMAT, LOG_LEVEL, ListenHost, LogLevelName, TrustRemoteCode, environment_argument
 from openenv.cli.setting_options import options_of, server_options, with_settings
 from openenv.cli.stop_on_eof import watch_stdin
-from openenv.cli.targets import find_mcp_server, refusing_targets
+from openenv.cli.targets import find_mcp_server, refusing
 from openenv.cli.views.announcement import Announcement, make_token_for
 from openenv.core.addresses import is_loopback
 from openenv.core.env_server.access.policy import AccessPolicy, auth_requirement_of
@@ -106,7 +106,7 @@ def serve(
         _check_reload(fd, workers)
     fleet = FleetOptions(**{name: settings.pop(name) for name in [*settings] if name not in SETTINGS})
     _check_fleet(fleet, alone=workers == 1 and not reload and fd is None)
-    with refusing_targets():
+    with refusing():
         target = located(Target.of(environment).required(SERVED_KINDS, "`openenv serve`"), trusted=trust_remote_code)
     if venv:
         _continue_in_venv(Path(target.text), environment)
@@ -201,7 +201,7 @@ def _find(
     if mcp_server is None:
         if tasks or reward or mcp_env:
             raise typer.BadParameter("--tasks, --reward and --mcp-env belong to --mcp-server, which is missing.")
-        with refusing_targets():
+        with refusing():
             found = find_target(target, app)
             if isinstance(found, EnvironmentPackage):
                 found.check()

@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
-from openenv.cli.groups import RefusedTargetError
+from openenv.cli.groups import RefusalError
 from openenv.cli.server_readings import Counts, ServerFigures, ServerReadings
 from openenv.cli.views.server import UNLISTED_LINES, Picture
 from openenv.core.exceptions import ConnectionFailedError, EnvironmentNotFoundError
@@ -37,7 +37,7 @@ def top(url: Url = "http://localhost:8000", interval: Interval = 1.0, once: Once
         readings = ServerReadings(url)
         first = readings.read(_MAX_SESSIONS) if once or not console.is_terminal else None
     except (EnvironmentNotFoundError, ConnectionFailedError) as error:
-        raise RefusedTargetError(str(error)) from error
+        raise RefusalError(str(error)) from error
     if first is not None:
         console.print(Picture(url=readings.url, figures=first, lines=_LINES_OFF_A_TERMINAL))
         return

@@ -18,7 +18,7 @@ from openenv.cli.commands.traces_export import export, import_, rescore
 from openenv.cli.groups import command_group
 from openenv.cli.options import field_paths
 from openenv.cli.setting_options import with_settings
-from openenv.cli.targets import refusing_targets
+from openenv.cli.targets import refusing
 from openenv.cli.trace_filters import File, InOrder, Limit, filter_of, filters, time_of
 from openenv.cli.views.conversation import answer_lines, token_lines
 from openenv.cli.views.drawing import can_draw, drawn
@@ -147,7 +147,7 @@ def replay(file: File, episode: Id, env: Environment = None, leave_out: LeaveOut
         entries = list(traces.entries(episode))
     for setting in ("traces", "journal"):  # the replay is no episode of its own
         os.environ.pop(SETTINGS[setting].variable, None)
-    with refusing_targets():
+    with refusing():
         target = find_target(env or found.environment)
     app = target.app()
     _report(replay_entries(entries, app, leave_out or ()), "on record", "replayed")

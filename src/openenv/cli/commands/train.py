@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from functools import partial
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
 from types import ModuleType
@@ -13,23 +12,19 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from openenv._extras import install_command
 from openenv.cli.options import PLAYED_TEXT, environment_argument
 from openenv.cli.setting_options import options_of, with_settings
-from openenv.cli.targets import played_environment, read_target
-from openenv.core.exceptions import ConfigurationError
+from openenv.cli.targets import played_environment, read_target, refusing
+from openenv.records.run_times import RunTimes
 from openenv.records.scores import figure_name
-from openenv.train.example_check import check_examples_named
+from openenv.train.checks import check_resumed, check_training
 from openenv.train.run.interruption import TrainingInterruptedError
 from openenv.train.settings.config import TrainConfig, described_settings, load_config
-from openenv.train.settings.names import check_names, check_run
 from openenv.viewer.run_page import PageAddress
 
 if TYPE_CHECKING:
     from openenv.records.run_folder import RunFolder
     from openenv.train.run.training import TrainResult
-
-REQUIRED = ("torch", "transformers", "trl", "datasets", "peft", "matplotlib")
 
 page_option = partial(typer.Option, rich_help_panel="Page")
 
@@ -63,19 +58,19 @@ def train(
         given["environment"] = played_environment(environment, "train")
     page = _page(view_host, view_port, view=view)
     console = Console()
-    _check_installed()
     try:
         if resume is None:
             run_config = load_config(config, **given)
             for part in run_config.parts.values():
                 if part.environment != given.get("environment"):
                     read_target(part.environment, "train")
-            check_names(run_config)
-            check_examples_named(run_config)
+            with refusing():
+                check_training(run_config)
             result = _run_module(console).train(run_config, console, page=page)
         else:
             _check_alone(given, config)
-            check_run(resume)
+            with refusing():
+                check_resumed(resume)
             result = _run_module(console).resume(resume, console, steps=settings.get("steps"), page=page)
     except TrainingInterruptedError as error:
         raise typer.Exit(error.exit_status) from error
@@ -86,12 +81,6 @@ def _page(host: str | None, port: int | None, *, view: bool) -> PageAddress | No
     if not view and (host is not None or port is not None):
         raise typer.BadParameter("--view-host and --view-port are the address of the page of --view; add --view.")
     return PageAddress(host or PageAddress.host, port or PageAddress.port) if view else None
-
-
-def _check_installed() -> None:
-    missing = [package for package in REQUIRED if find_spec(package) is None]
-    if missing:
-        raise ConfigurationError(f"Training needs {', '.join(missing)}: {install_command('train')}")
 
 
 def _run_module(console: Console) -> ModuleType:
@@ -124,6 +113,7 @@ def _show_result(result: "TrainResult", console: Console) -> None:
     lines = [
         "",
         f"trained     {result.steps} steps in {result.seconds:.0f} s",
+        *_time_lines(result.folder.run_times()),
         f"curve       {result.folder.curve}",
         f"report      {result.folder.report}",
         f"model       {result.folder.model}",
@@ -134,6 +124,12 @@ def _show_result(result: "TrainResult", console: Console) -> None:
         *(f"  {command}" for command in _next_commands(config, result.folder)),
     ]
     console.print("\n".join(lines), highlight=False, soft_wrap=True, markup=False)
+
+
+def _time_lines(times: RunTimes) -> list[str]:
+    """Return what the time of the run went to, with that of starts before, as lines."""
+    shares = ", ".join(f"{activity} {share:.0%}" for activity, share in times.shares.items())
+    return [f"time        {times.total:.0f} s: {shares}", *([f"speed       {times.speeds}"] if times.speeds else [])]
 
 
 def _evaluated(result: "TrainResult", config: TrainConfig) -> str:

@@ -12,9 +12,9 @@ from rich.markup import escape
 from openenv.auto.discovery import find_environment, located
 from openenv.auto.making import server_of
 from openenv.auto.target import PLAYED, Target, TargetKind
-from openenv.cli.groups import RefusedTargetError
+from openenv.cli.groups import RefusalError
 from openenv.cli.options import AsJson
-from openenv.cli.targets import refusing_targets
+from openenv.cli.targets import refusing
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 from openenv.validation.adapted_checks import validate_adapted
 from openenv.validation.report import CheckResult, Report, validate_folder
@@ -101,7 +101,7 @@ def validate(
         else:
             report = _report_of(_read("." if target is None else target, limits, local=local), limits, timeout_s)
     except EnvironmentNotFoundError as error:
-        raise RefusedTargetError(str(error)) from error
+        raise RefusalError(str(error)) from error
     text = json.dumps(report.as_json(), indent=2, ensure_ascii=False)
     if output is not None:
         output.write_text(f"{text}\n", encoding="utf-8")
@@ -117,7 +117,7 @@ def validate(
 
 def _read(given: str, limits: RunLimits | None, *, local: bool) -> Target:
     """Read the target; a folder is a folder, whether there is an environment of its name or not."""
-    with refusing_targets():
+    with refusing():
         is_folder = bool(given) and Path(given).is_dir()
         target = Target.of(Path(given) if is_folder else given).required(PLAYED, "`openenv validate`")
         target = located(target, trusted=limits is None)

@@ -11,7 +11,7 @@ from rich.console import Console
 from openenv.auto.target import Target, TargetKind
 from openenv.cli.options import ListenHost
 from openenv.cli.stop_on_eof import watch_stdin
-from openenv.cli.targets import refusing_targets
+from openenv.cli.targets import refusing
 from openenv.cli.views.announcement import Announcement, make_token_for
 from openenv.core.addresses import reachable, url_of
 from openenv.core.env_server.access.policy import auth_requirement_of
@@ -79,7 +79,7 @@ def view(
     if stop_on_eof:
         os.nice(_NICENESS)
         watch_stdin()
-    with refusing_targets():
+    with refusing():
         for path in paths:
             _check_path(path)
         sources = Source.all_at(paths)

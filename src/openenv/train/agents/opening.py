@@ -1,20 +1,19 @@
 """Opening of the agent and the environment that settings name."""
 
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from openenv.adapters.text import ActionText
 from openenv.core.exceptions import ConfigurationError
 from openenv.records.answers import AnswerRule
+from openenv.records.run_folder import RunFolder
 from openenv.train.agents.agent import Agent
 from openenv.train.agents.player_agent import PlayerAgent, form_of, random_players, scripted_players
+from openenv.train.checks import check_environment, check_model
 from openenv.train.rollout.sessions import CAPACITY_WAIT_S, Sessions
-from openenv.train.settings.names import check_environment, check_model
 from openenv.train.settings.play_settings import PlaySettings
 from openenv.train.tasks.seeds import derived_seed
 
@@ -22,13 +21,6 @@ if TYPE_CHECKING:
     from openenv.train.agents.api_agent import ApiAgent
 
 __all__ = ["open_agent", "opened_rule"]
-
-# Variables with the key of a vendor's API, and of any other server.
-_KEY_VARIABLES = {
-    "api.openai.com": ("OPENAI_API_KEY", "API_KEY"),
-    "api.anthropic.com": ("ANTHROPIC_API_KEY", "API_KEY"),
-}
-_KEY_OF_ANY_SERVER = ("OPENAI_API_KEY",)
 
 
 @contextmanager
@@ -59,7 +51,7 @@ def open_agent(
             yield _player_agent(settings, sessions), sessions
         return
     check_environment(settings.base_url or settings.environment)
-    if not (Path(str(settings.model)) / "config.yaml").is_file():
+    if not RunFolder.of_model(Path(str(settings.model))).config.is_file():
         check_model(str(settings.model))
     from openenv.train.agents.policy_agent import StoredModel  # loads torch
 
@@ -116,7 +108,7 @@ def _api_agent(settings: PlaySettings, sessions: int) -> "ApiAgent":
     return ApiAgent(
         settings.model,
         base_url=settings.llm_endpoint,
-        api_key=_api_key(str(settings.llm_endpoint)),
+        api_key=settings.api_key,
         actions=settings.form,
         system_prompt=settings.system_prompt,
         temperature=settings.temperature,
@@ -125,9 +117,3 @@ def _api_agent(settings: PlaySettings, sessions: int) -> "ApiAgent":
         concurrency=sessions,
         rule=settings.answer_rule,
     )
-
-
-def _api_key(endpoint: str) -> str | None:
-    """Return the key that a variable holds for an address; ``None`` without one."""
-    names = _KEY_VARIABLES.get(urlsplit(endpoint).hostname or "", _KEY_OF_ANY_SERVER)
-    return next(filter(None, map(os.environ.get, names)), None)

@@ -11,15 +11,17 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from openenv.adapters.text import ActionText, observation_text
 from openenv.core.exceptions import ConfigurationError
+from openenv.records.run_folder import RunFolder
 from openenv.train.agents.agent import play
 from openenv.train.agents.player_agent import PlayerAgent, PlayerMaker, form_of, random_players, scripted_players
 from openenv.train.agents.tiny import build_model, build_tokenizer, words_of
 from openenv.train.agents.tool_policy import build_call_tokenizer, call_renderer
+from openenv.train.checks import call_examples_missing, several_with_calls
 from openenv.train.episodes.episode import Episode
-from openenv.train.example_check import call_examples_missing, several_with_calls
 from openenv.train.forms.form import prompt_messages
 from openenv.train.forms.text_form import TextForm
 from openenv.train.forms.tool_form import ToolForm
+from openenv.train.model_files import ADDITIONS
 from openenv.train.models import local_model
 from openenv.train.rollout.chat_renderer import ChatRenderer
 from openenv.train.rollout.plain_renderer import PlainRenderer
@@ -119,19 +121,39 @@ def make_policies(
 def load_policies(config: TrainConfig, sessions: Mapping[str, Sessions], source: str | Path) -> dict[str, Policy]:
     """Load a policy from a checkpoint's folder or the Hub: one model, with a renderer for each environment by its name.
 
+    A checkpoint of additions gets the model that its run has added them to.
+
     Raises:
         ConfigurationError: There is no such model, or it is not made for conversation.
     """
     folder = local_model(str(source))
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder)
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype="float32")
+        if (Path(folder) / ADDITIONS).is_file():
+            model = _with_additions(config, tokenizer, Path(folder))
+        else:
+            model = AutoModelForCausalLM.from_pretrained(folder, dtype="float32")
     except (OSError, ValueError) as error:
         raise ConfigurationError(
             f"No language model could be loaded from {source}. Expected 'tiny', the id of a causal language model on "
             f"the Hugging Face Hub, or a folder with its files. The reason: {error}"
         ) from error
     return _policies(config, sessions, model, tokenizer)
+
+
+def _with_additions(config: TrainConfig, tokenizer: Any, checkpoint: Path) -> "PreTrainedModel":
+    """Load the model that a run has begun to train, or has warmed up, with the additions of a checkpoint merged."""
+    from peft import PeftModel
+
+    warm_up = RunFolder.of_model(checkpoint).warm_up
+    if config.is_tiny and not warm_up.is_dir():
+        seed = derived_seed(config.seed, "weights")
+        base: Any = build_model(tokenizer, hidden=config.tiny_hidden, layers=config.tiny_layers, seed=seed)
+    else:
+        source = str(warm_up) if warm_up.is_dir() else local_model(config.model)
+        base = AutoModelForCausalLM.from_pretrained(source, dtype="float32")
+    merged: PreTrainedModel = PeftModel.from_pretrained(base, checkpoint).merge_and_unload()
+    return merged
 
 
 def _check_same_kind(actions: Mapping[str, ActionText]) -> None:

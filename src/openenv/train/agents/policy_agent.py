@@ -125,20 +125,19 @@ class StoredModel:
                 "A model without --llm-endpoint acts by texts, as in training. To have it call tools, serve it, as "
                 "with `transformers serve` or `vllm serve`, and give the address."
             )
-        run = RunFolder(Path(str(settings.model)))
+        path = Path(str(settings.model))
+        run = RunFolder.of_model(path)
         own = {
             "max_turns": settings.max_turns,
             "max_action_tokens": settings.max_tokens,
             "system_prompt": settings.system_prompt,
         }
         given: dict[str, Any] = {name: value for name, value in own.items() if value is not None}
+        rule = asdict(settings.answer_rule)
         if not run.config.is_file():
             config = load_config(environment=settings.environment, model=settings.model, **given)
-            return cls(config.model_copy(update=asdict(settings.answer_rule)), str(settings.model))
-        if not run.model.is_dir():
-            raise ConfigurationError(f"The run in {run.path} has not ended, so there is no model in it yet.")
-        config = load_config(run.config, **given).model_copy(update=asdict(settings.answer_rule))
-        return cls(config, run.model, f"step {config.steps}")
+            return cls(config.model_copy(update=rule), str(settings.model))
+        return cls(load_config(run.config, **given).model_copy(update=rule), *run.weights_of(path))
 
     def agent(self, settings: PlaySettings, sessions: Sessions) -> PolicyAgent:
         """Load the model for an environment.

@@ -103,7 +103,7 @@ def collect(
 
         collect(PlaySettings(environment="wordle", player="scripted"), episodes=500, output=Path("data"))
     """
-    settings = settings.with_defaults()
+    settings = settings.with_defaults(to_learn_from=True)
     depends_on = {**settings.decisive(), "min_reward": min_reward}
     if episode_id_prefix is not None:
         depends_on["episode_id_prefix"] = episode_id_prefix
@@ -169,7 +169,7 @@ def add_episodes(
     with PlayProgress(console or Console(), len(tasks), len(tasks) - len(left)) as progress:
         for played in play(agent, left, sessions, traces):
             keeper.add(played)
-            progress.advance(played)
+            progress.add(played)
 
 
 def line_of(played: PlayedEpisode, environment: str, *, has_id: bool = False) -> dict[str, Any]:

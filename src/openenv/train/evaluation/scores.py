@@ -4,11 +4,14 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from rich.console import Console
+
 from openenv.records.answers import commonest_texts
 from openenv.records.scores import Score
 from openenv.train.agents.agent import Agent, EpisodeRecorder, play
 from openenv.train.agents.player_agent import PlayerAgent, PlayerMaker, form_of, random_players, scripted_players
 from openenv.train.agents.policy import Policy
+from openenv.train.dataset.play_progress import PlayProgress
 from openenv.train.episodes.episode import Episode
 from openenv.train.evaluation.statistics import Statistics, TaskAttempt
 from openenv.train.rollout.sessions import Sessions
@@ -26,13 +29,20 @@ def score(
     sample_seed: int | None = None,
     *,
     recorder: EpisodeRecorder | None = None,
+    console: Console | None = None,
+    heading: str = "",
 ) -> Score:
     """Score a player, as ``openenv eval`` evaluates the model of a run: the same tasks, play and statistics."""
+    # Where it takes long, its progress is shown, below the heading.
     tasks = evaluation_tasks(
         config.evaluated_tasks, sessions, config.eval_episodes, seed=config.seed, reset=config.reset
     )
-    played = play(agent, enumerate(tasks), sessions, recorder)
-    return score_of([each.episode for each in played], sample_seed)
+    episodes = []
+    with PlayProgress(console or Console(quiet=True), len(tasks), heading=heading, has_last_line=False) as progress:
+        for played in play(agent, enumerate(tasks), sessions, recorder):
+            progress.add(played)
+            episodes.append(played.episode)
+    return score_of(episodes, sample_seed)
 
 
 def random_agent(policy: Policy, sessions: Sessions, config: TrainConfig) -> PlayerAgent:

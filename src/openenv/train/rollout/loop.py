@@ -8,6 +8,7 @@ from openenv.core.exceptions import ConfigurationError, OpenEnvError
 from openenv.train.episodes.episode import raise_if_most_failed
 from openenv.train.forms.moves import Move
 from openenv.train.rollout.play import Play
+from openenv.train.time_split import TimeSplit
 
 __all__ = ["Actor", "play_episodes", "play_together"]
 
@@ -54,25 +55,37 @@ class _BlockingSessions(Protocol):
         ...
 
 
-async def play_episodes(actor: Actor, plays: Sequence[Play], sessions: _PlayedSessions) -> None:
+async def play_episodes(
+    actor: Actor, plays: Sequence[Play], sessions: _PlayedSessions, times: TimeSplit | None = None
+) -> None:
     """Play episodes, which have the numbers from 0, to their ends; one that the environment failed in has the error."""
-    for play, result in zip(plays, await sessions.reset([play.parameters for play in plays]), strict=True):
+    times = times or TimeSplit()
+    with times.measure("environment"):
+        results = await sessions.reset([play.parameters for play in plays])
+    for play, result in zip(plays, results, strict=True):
         play.begin(result)
-    actor.begin(plays)
+    with times.measure("generation"):
+        actor.begin(plays)
     while playing := [play for play in plays if not play.is_over]:
-        for play, moves in zip(playing, await actor.act(playing), strict=True):
+        with times.measure("generation"):
+            answers = await actor.act(playing)
+        for play, moves in zip(playing, answers, strict=True):
             play.act(moves)
-        await _do_moves(playing, sessions)
-        actor.see(playing)
+        with times.measure("environment"):
+            await _do_moves(playing, sessions)
+        with times.measure("generation"):
+            actor.see(playing)
 
 
-def play_together(actor: Actor, plays: Sequence[Play], sessions: _BlockingSessions) -> None:
+def play_together(
+    actor: Actor, plays: Sequence[Play], sessions: _BlockingSessions, times: TimeSplit | None = None
+) -> None:
     """Play episodes to their ends with an actor and sessions that wait only in blocking calls.
 
     Raises:
         OpenEnvError: The environment failed in more than half of the episodes.
     """
-    _run(play_episodes(actor, plays, _AwaitedSessions(sessions)))
+    _run(play_episodes(actor, plays, _AwaitedSessions(sessions), times))
     raise_if_most_failed([play.episode for play in plays])
 
 

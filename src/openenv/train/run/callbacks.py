@@ -1,4 +1,4 @@
-"""Callbacks of a run's trainer: progress and warnings on the terminal, the rate that it resumes with, the end."""
+"""Callbacks of a run's trainer: progress, warnings, the rate that it resumes with, the end."""
 
 import time
 from collections import deque
@@ -7,64 +7,56 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from transformers import TrainerCallback
 
 from openenv.records.run_folder import RunFolder
+from openenv.records.run_times import ACTIONS_SPEED, ACTIVITIES, TOKENS_SPEED, time_metric
+from openenv.train.progress import WorkProgress
 from openenv.train.run.diagnosis import LAST_STEPS, diagnose_run
 from openenv.train.run.interruption import Interruption
 from openenv.train.settings.config import TrainConfig
+from openenv.train.settings.disk_use import gigabytes, run_bytes
 
 if TYPE_CHECKING:
     from transformers import TrainerControl, TrainerState, TrainingArguments
 
 __all__ = ["LiveWarnings", "RunControl", "TrainingProgress"]
 
-PLAIN_LINE_EVERY_S = 10.0
 AVERAGED_STEPS = 10
+# Seconds of a training that needs no estimate.
+_SHORT_S = 60.0
 
 
 class TrainingProgress(TrainerCallback):
-    """Shows reward, episode length, environment steps per second and the time left, as a context manager."""
+    """Shows the reward, the length of episodes, the speeds and the time left, as a context manager.
+
+    After the first step it prints how long a run takes that takes a minute or longer, and how much disk.
+    """
 
     def __init__(
         self,
         console: Console,
-        total_steps: int,
-        rollouts: int,
+        config: TrainConfig,
+        folder: RunFolder,
         done_steps: int = 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._console = console
-        self._clock = clock
-        self._total = total_steps
-        self._rollouts = rollouts
+        self._config = config
+        self._folder = folder
+        self._progress = WorkProgress(console, "steps", config.steps, done_steps, recent=AVERAGED_STEPS, clock=clock)
         self._rewards: deque[float] = deque(maxlen=AVERAGED_STEPS)
-        # When the training began, then the ends of its last steps.
-        self._ends: deque[float] = deque(maxlen=AVERAGED_STEPS + 1)
-        self._last_line = 0.0
-        self._bar = Progress(
-            BarColumn(bar_width=14),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[news]}"),
-            TextColumn("{task.fields[left]}", style="progress.remaining"),
-            console=console,
-            disable=not console.is_terminal,
-        )
-        self._task = self._bar.add_task("training", total=total_steps, completed=done_steps, news="", left="")
 
     def __enter__(self) -> Self:
-        """Show the bar; the time counts from here."""
-        self._last_line = self._clock()
-        self._ends.append(self._last_line)
-        self._bar.start()
+        """Show the display; the time counts from here."""
+        self._progress.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Leave the bar as it is."""
-        self._bar.stop()
+        """Leave the display as it is."""
+        self._progress.__exit__(kind, error, traceback)
 
     def on_log(
         self,
@@ -72,28 +64,38 @@ class TrainingProgress(TrainerCallback):
         state: "TrainerState",
         control: "TrainerControl",
         logs: dict[str, Any] | None = None,
+        model: Any = None,
         **kwargs: Any,
     ) -> None:
         """Show the news of a step."""
         if not logs or "episode/reward" not in logs:
             return
-        self._ends.append(self._clock())
+        seconds = sum(logs.get(time_metric(activity), 0.0) for activity in ACTIVITIES)
+        if not self._rewards:
+            self._print_estimate(seconds, state.global_step, model)
         self._rewards.append(logs["episode/reward"])
-        seconds_each = (self._ends[-1] - self._ends[0]) / (len(self._ends) - 1)
-        news = (
-            f"reward {sum(self._rewards) / len(self._rewards):+.3f}  length {logs['episode/length']:.1f}  "
-            f"{self._rollouts * logs['episode/length'] / seconds_each:,.0f} steps/s"
+        count = len(self._rewards)
+        speeds = ((ACTIONS_SPEED, "actions/s"), (TOKENS_SPEED, "tokens/s"))
+        self._progress.advance(
+            state.global_step,
+            f"reward {sum(self._rewards) / count:+.3f}, mean of {count} step{'s' * (count > 1)}",
+            f"{logs['episode/length']:.1f} actions an episode, {seconds:.1f} s a step",
+            ", ".join(f"{logs[metric]:,.0f} {unit}" for metric, unit in speeds if metric in logs),
         )
-        left = f"{_duration(seconds_each * (self._total - state.global_step))} left"
-        self._bar.update(self._task, completed=state.global_step, news=news, left=left)
-        if not self._console.is_terminal:
-            self._write_line(state.global_step, f"{news}  {left}")
 
-    def _write_line(self, step: int, news: str) -> None:
-        now = self._clock()
-        if now - self._last_line >= PLAIN_LINE_EVERY_S or step == self._total:
-            self._last_line = now
-            self._console.print(f"step {step}/{self._total}  {news}", highlight=False, soft_wrap=True)
+    def _print_estimate(self, step_s: float, step: int, model: Any) -> None:
+        """Print the time that is left and the disk of the whole run, unless the time is less than a minute."""
+        # The model is evaluated again at the end, as at the beginning.
+        seconds = step_s * (self._config.steps - step) + self._folder.read_times().get("evaluation", 0.0)
+        if seconds < _SHORT_S:
+            return
+        weights = list(model.parameters())
+        learned = sum(each.numel() for each in weights if each.requires_grad)
+        disk: float = run_bytes(self._config, sum(each.numel() for each in weights), learned)
+        recorded = (self._folder.traces, self._folder.rollouts)
+        disk += sum(file.stat().st_size for file in recorded if file.is_file()) * self._config.steps / step
+        text = f"left      about {_rough_duration(seconds)}; {gigabytes(disk)} of disk in all; Ctrl-C is safe: --resume"
+        self._console.print(text, highlight=False, soft_wrap=True, markup=False)
 
 
 class LiveWarnings(TrainerCallback):
@@ -130,10 +132,12 @@ class LiveWarnings(TrainerCallback):
 
 
 class RunControl(TrainerCallback):
-    """Begins with the learning rate of the schedule, and ends with a checkpoint when a signal came."""
+    """Begins with the rate of the schedule, keeps few checkpoints, and ends with one when a signal came."""
 
-    def __init__(self, interruption: Interruption) -> None:
+    def __init__(self, interruption: Interruption, config: TrainConfig, folder: RunFolder) -> None:
         self._interruption = interruption
+        self._config = config
+        self._folder = folder
 
     def on_train_begin(
         self,
@@ -158,7 +162,19 @@ class RunControl(TrainerCallback):
         if self._interruption.received is not None:
             control.should_save = control.should_training_stop = True
 
+    def on_save(
+        self, args: "TrainingArguments", state: "TrainerState", control: "TrainerControl", **kwargs: Any
+    ) -> None:
+        """Delete the oldest checkpoints where all of them are larger than the settings allow."""
+        if self._config.checkpoints_max_gb is not None:
+            self._folder.keep_checkpoints(self._config.checkpoints_max_gb * 1e9)
 
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}" if minutes >= 60 else f"{minutes}:{rest:02}"
+
+def _rough_duration(seconds: float) -> str:
+    """Return seconds as whole hours or minutes.
+
+    Example:
+        >>> _rough_duration(5 * 3600 + 100), _rough_duration(5000)
+        ('5 h', '83 min')
+    """
+    return f"{round(seconds / 3600)} h" if seconds >= 7200 else f"{round(seconds / 60)} min"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from openenv.train.settings.config import TrainConfig
 from openenv.train.tasks.order import interleaved
 from openenv.train.tasks.seeds import training_seeds
 from openenv.train.tasks.task_choice import training_tasks
+from openenv.train.time_split import TimeSplit
 from openenv.train.trl.env_spec import EnvSpec, EnvSpecs
 
 __all__ = ["OpenRun", "environment_name", "group_environments", "open_run", "open_sessions", "training_spec"]
@@ -29,6 +30,7 @@ class OpenRun:
     Attributes:
         checkpoint: The checkpoint that it resumes from; ``None`` for a run that is at its beginning.
         sessions: The environments, by the names of ``config.parts``.
+        times: Split of the time since the run's servers were started, or since `keep_times`.
     """
 
     config: TrainConfig
@@ -37,6 +39,7 @@ class OpenRun:
     sessions: Mapping[str, Sessions]
     recorder: RunRecorder
     console: Console
+    times: TimeSplit = field(default_factory=TimeSplit)
 
     @property
     def steps_done(self) -> int:
@@ -47,6 +50,10 @@ class OpenRun:
     def title(self) -> str:
         """Heading of its report."""
         return f"{self.config.model} on {environment_name(self.config)}"
+
+    def keep_times(self) -> None:
+        """Write the time since the last step, which no step has, into the folder."""
+        self.folder.add_times(self.times.drain())
 
     def show(self, text: str) -> None:
         """Show a line of its progress."""
@@ -91,8 +98,9 @@ def training_spec(config: TrainConfig, sessions: Mapping[str, Sessions]) -> EnvS
 @contextmanager
 def open_run(config: TrainConfig, folder: RunFolder, console: Console) -> Iterator[OpenRun]:
     """Open the environments of a run, which record their episodes in its folder; raises as `open_sessions`."""
+    times = TimeSplit()
     with RunRecorder(config, folder) as recorder, open_sessions(config, recorder.env_vars) as sessions:
-        yield OpenRun(config, folder, folder.last_checkpoint(), sessions, recorder, console)
+        yield OpenRun(config, folder, folder.last_checkpoint(), sessions, recorder, console, times)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, OpenEnvError
 from openenv.records.run_folder import RunFolder
+from openenv.records.run_times import ACTIONS_SPEED, TOKENS_SPEED, time_metric
 from openenv.train.agents.policy import Policy, takes_gpu
 from openenv.train.episodes.illegal_texts import IllegalTexts
 from openenv.train.generation.trainers import max_context_of
@@ -24,6 +25,7 @@ from openenv.train.run.environments import OpenRun, group_environments, training
 from openenv.train.run.lora import lora_config
 from openenv.train.settings.config import TrainConfig
 from openenv.train.tasks.order import prompt_groups
+from openenv.train.time_split import TimeSplit
 from openenv.train.trl.rollout_function import RolloutFunction
 
 if TYPE_CHECKING:
@@ -31,17 +33,64 @@ if TYPE_CHECKING:
 
 __all__ = ["episode_reward", "make_trainer"]
 
-KEPT_CHECKPOINTS = 2
+
+class _StepTimes(TrainerCallback):
+    """Measures the time of each optimiser step by what it goes to, and what was played in it.
+
+    Args:
+        split: Split of the run's time.
+    """
+
+    def __init__(self, split: TimeSplit) -> None:
+        self.split = split
+        # Since the last step was logged.
+        self._tokens = self._actions = 0
+
+    def count(self, tokens: int, actions: int) -> None:
+        """Count tokens that the model has written, and actions of the environment."""
+        self._tokens += tokens
+        self._actions += actions
+
+    def drain(self) -> dict[str, float]:
+        """Return the metrics of the step that ends now: its seconds by activity, and the speeds."""
+        seconds = self.split.drain()
+        metrics = {time_metric(activity): value for activity, value in seconds.items()}
+        for metric, count, activity in (
+            (TOKENS_SPEED, self._tokens, "generation"),
+            (ACTIONS_SPEED, self._actions, "environment"),
+        ):
+            if duration_s := metrics.get(time_metric(activity)):
+                metrics[metric] = count / duration_s
+        self._tokens = self._actions = 0
+        return metrics
+
+    def on_step_begin(
+        self, args: "TrainingArguments", state: "TrainerState", control: "TrainerControl", **kwargs: Any
+    ) -> None:
+        """Count the time for training, but for what is measured within."""
+        self.split.switch("training")
+
+    def on_step_end(
+        self, args: "TrainingArguments", state: "TrainerState", control: "TrainerControl", **kwargs: Any
+    ) -> None:
+        """Count the time until the next step, as of checkpoints, for waiting."""
+        self.split.switch("waiting")
 
 
 class _RunRollouts:
-    """TRL's ``rollout_func`` of a run, which counts the answers that were no legal action."""
+    """TRL's ``rollout_func`` of a run, which counts what was played, and the answers that were no legal action."""
 
     def __init__(
-        self, play: RolloutFunction, illegal_texts: IllegalTexts, config: TrainConfig, dataset: Sequence[Any]
+        self,
+        play: RolloutFunction,
+        illegal_texts: IllegalTexts,
+        times: _StepTimes,
+        config: TrainConfig,
+        dataset: Sequence[Any],
     ) -> None:
         self._play = play
         self._illegal_texts = illegal_texts
+        self._times = times
         self._config = config
         self._dataset = dataset
         self._environments = group_environments(config) if config.resample else []
@@ -59,7 +108,9 @@ class _RunRollouts:
         return fields
 
     def _play_rewarded(self, prompts: Sequence[Any], trainer: GRPOTrainer) -> dict[str, list[Any]]:
-        fields = self._play(prompts, trainer)
+        with self._times.split.measure("waiting"):
+            fields = self._play(prompts, trainer)
+        self._times.count(sum(map(sum, fields["env_mask"])), sum(fields["episode_length"]))
         if self._config.reward_components:
             fields["training_reward"] = weighted_rewards(self._config, fields)
         return fields
@@ -144,6 +195,16 @@ class _MetricsFile(TrainerCallback):
             self._folder.add_metrics({"step": state.global_step, **logs, **self._illegal_texts.take()})
 
 
+class _TimedTrainer(GRPOTrainer):
+    """Trainer whose logs of a step have the time that it took, also for trackers."""
+
+    step_times: _StepTimes
+
+    def log(self, logs: dict[str, Any], start_time: float | None = None) -> None:
+        """Log what belongs to a step with its time; the summary at the end of a training is no step's."""
+        super().log(logs if "train_runtime" in logs else {**logs, **self.step_times.drain()}, start_time)
+
+
 def make_trainer(
     run: OpenRun, policies: Mapping[str, Policy], callbacks: Sequence[TrainerCallback] = ()
 ) -> GRPOTrainer:
@@ -151,6 +212,7 @@ def make_trainer(
     config, folder = run.config, run.folder
     policy = next(iter(policies.values()))
     illegal_texts = IllegalTexts()
+    step_times = _StepTimes(run.times)
     spec = training_spec(config, run.sessions)
     rollouts = RolloutFunction(
         spec,
@@ -159,17 +221,18 @@ def make_trainer(
         illegal_answers=config.illegal_answers,
         renderers={name: own.renderer for name, own in policies.items()},
         recorder=run.recorder,
+        times=run.times,
     )
     functions, rewards = _rewards(config)
     try:
-        trainer = GRPOTrainer(
+        trainer = _TimedTrainer(
             model=policy.model,
             processing_class=policy.tokenizer,
             args=_arguments(config, folder, rewards),
             train_dataset=spec.train_dataset,
             reward_funcs=functions,
-            rollout_func=_RunRollouts(rollouts, illegal_texts, config, spec.train_dataset),
-            callbacks=[_MetricsFile(folder, illegal_texts), *callbacks],
+            rollout_func=_RunRollouts(rollouts, illegal_texts, step_times, config, spec.train_dataset),
+            callbacks=[step_times, _MetricsFile(folder, illegal_texts), *callbacks],
             peft_config=lora_config(config, "grpo"),
         )
     except (OSError, RuntimeError, ValueError) as error:
@@ -177,6 +240,7 @@ def make_trainer(
         if refusal is None:
             raise
         raise refusal from error
+    trainer.step_times = step_times
     _check_context(trainer, config)
     trainer.remove_callback(PrinterCallback)
     return trainer
@@ -185,8 +249,8 @@ def make_trainer(
 def _refusal(error: Exception, config: TrainConfig) -> OpenEnvError | None:
     """Return the error of the settings that made a trainer fail to begin; ``None`` for an error of another kind."""
     text = str(error)
-    # transformers knows no such tracker, or its callback misses a package.
-    if config.report_to and ("is not supported, only" in text or "Callback requires" in text):
+    # Files of a tracker's package are left, which is not installed.
+    if config.report_to and "Callback requires" in text:
         return ConfigurationError(f"report_to {', '.join(config.report_to)}: {text}")
     if config.vllm and "vLLM server can't be reached" in text:
         return ConnectionFailedError(f"vllm: {text}")
@@ -247,7 +311,7 @@ def _arguments(config: TrainConfig, folder: RunFolder, rewards: Mapping[str, Any
         dataloader_pin_memory=on_gpu,
         # What is written
         save_steps=config.checkpoint_every,
-        save_total_limit=KEPT_CHECKPOINTS,
+        save_total_limit=config.checkpoints_kept,
         logging_steps=1,
         report_to=config.report_to or "none",
         disable_tqdm=True,

@@ -33,6 +33,7 @@ from openenv.train.run.report_parts import (
     reward_histogram,
     row,
     start_rows,
+    time_section,
     turns_table,
     warning_section,
 )
@@ -205,6 +206,7 @@ def write_report(folder: RunFolder, config: TrainConfig, title: str) -> list[Tra
             for player in (BEFORE, WARMED_UP, AFTER)
             if (key := score_name(player, name)) in scores
         ),
+        "times": time_section(folder.run_times()),
         "starts": start_rows(folder.read_starts()),
         "config": "".join(row(name, value) for name, value in config.model_dump(mode="json").items()),
     }

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from openenv.records.run_start import RunStart
+from openenv.records.run_times import RunTimes
 from openenv.records.scores import Score, figure_name
 from openenv.train.run.diagnosis import TrainingWarning
 
@@ -17,6 +18,7 @@ __all__ = [
     "reward_histogram",
     "row",
     "start_rows",
+    "time_section",
     "turns_table",
     "warning_section",
 ]
@@ -131,6 +133,29 @@ def example_details(examples: Mapping[str, Mapping[str, Any]], environment: str)
         f"{turns_table(example['turns'])}</details>"
         for name, example in examples.items()
     )
+
+
+def time_section(times: RunTimes) -> str:
+    """Return what the time of a run went to, in all and in a step; nothing of a run of an earlier version."""
+    if not times.seconds:
+        return ""
+    rows = "".join(
+        f"<tr><td>{activity}<td>{times.seconds[activity]:,.1f} s<td>{_step_cell(times, activity)}"
+        f"<td>{_bar(1, share)}</tr>"
+        for activity, share in times.shares.items()
+    )
+    step = sum(times.step_seconds.values())
+    total = row("in all", f"{times.total:,.1f} s", f"{step:,.2f} s" if step else "", "")
+    speeds = f"<p>{cell(times.speeds)}.</p>" if times.speeds else ""
+    return (
+        "<h2>Where the time went</h2><p>Waiting is the rest: for servers to start, models to load, files to be "
+        'written.</p><div class="card"><table class="times"><tr><th>activity<th>in all<th>in a step, mean<th>share</tr>'
+        f"{rows}{total}</table></div>{speeds}"
+    )
+
+
+def _step_cell(times: RunTimes, activity: str) -> str:
+    return f"{times.step_seconds[activity]:,.2f} s" if activity in times.step_seconds else ""
 
 
 def start_rows(starts: Sequence[RunStart]) -> str:

@@ -37,7 +37,8 @@ def _score(run: OpenRun, policies: Mapping[str, Policy], player: str) -> None:
         key = score_name(player, name)
         scores = run.folder.read_scores()
         if key not in scores:
-            reached = _evaluate(run, policy, player, name)
+            with run.times.measure("evaluation"):
+                reached = _evaluate(run, policy, player, name)
             if reached is None:
                 continue
             scores[key] = reached
@@ -48,10 +49,13 @@ def _score(run: OpenRun, policies: Mapping[str, Policy], player: str) -> None:
 def _evaluate(run: OpenRun, policy: Policy, player: str, name: str) -> Score | None:
     """Play the evaluation of a player in one environment; ``None`` for a scripted player that there is not."""
     config, sessions = run.config.parts[name], run.sessions[name]
+    heading = figure_name(score_name(player, name))
     if player in (RANDOM, SCRIPTED):
         recorder = run.recorder.evaluation(player, name, 1, player)
         other = random_agent(policy, sessions, config) if player == RANDOM else scripted_agent(sessions, config)
-        return None if other is None else score(other, sessions, config, recorder=recorder)
+        if other is None:
+            return None
+        return score(other, sessions, config, recorder=recorder, console=run.console, heading=heading)
     temperature = 0.0 if player in MODEL else config.sampled_temperature
     is_last = player in (AFTER, sampled(AFTER)) and config.grpo
     step = config.steps + 1 if is_last else 1
@@ -62,4 +66,4 @@ def _evaluate(run: OpenRun, policy: Policy, player: str, name: str) -> Score | N
     shown = None if before is None else before.sample_seed
     policy.to_device(config)
     agent = PolicyAgent(policy, config, temperature=temperature)
-    return score(agent, sessions, config, shown, recorder=recorder)
+    return score(agent, sessions, config, shown, recorder=recorder, console=run.console, heading=heading)

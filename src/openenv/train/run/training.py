@@ -19,6 +19,7 @@ from openenv.records.run_folder import RunFolder, step_of
 from openenv.records.run_start import RunStart
 from openenv.records.scores import AFTER, WARMED_UP, Score
 from openenv.train.agents.policy import Policy, load_policies, make_policies
+from openenv.train.checks import check_trackers, check_vllm
 from openenv.train.quiet import quiet_about_tied_weights, quiet_libraries
 from openenv.train.rollout.sessions import Sessions
 from openenv.train.run.callbacks import LiveWarnings, RunControl, TrainingProgress
@@ -32,7 +33,6 @@ from openenv.train.run.report import write_report
 from openenv.train.run.scoring import score_before, score_model
 from openenv.train.run.warm_up import call_examples, check_examples, warm_up
 from openenv.train.settings.config import TrainConfig, load_config
-from openenv.train.settings.vllm_settings import check_vllm_is_installed
 from openenv.viewer.run_page import PageAddress, RunPage
 
 __all__ = ["TrainResult", "resume", "train"]
@@ -86,7 +86,7 @@ def train(
         result = train(TrainConfig(environment="catch"))
         print(result.scores["after training"].mean_reward)
     """
-    _check_installed(config)
+    _check_machine(config)
     with _new_folder(config) as folder:
         return _run(config, folder, console or Console(), callbacks, page)
 
@@ -120,7 +120,7 @@ def resume(
     """
     folder = RunFolder.reopen(path)
     config = _resumed_settings(folder, steps)
-    _check_installed(config)
+    _check_machine(config)
     folder.report.unlink(missing_ok=True)
     if config != load_config(folder.config):  # a longer run, which has no end yet
         folder.forget_end()
@@ -147,10 +147,10 @@ def _run(
                 seconds += warm_up(run, policies)
                 policies = _load(run)  # its trainer leaves wrappers around a model
             if config.grpo:
-                progress = TrainingProgress(console, config.steps, config.rollouts, run.steps_done)
+                progress = TrainingProgress(console, config, folder, run.steps_done)
                 shown = [progress, LiveWarnings(console, config, folder), *callbacks]
                 # Made before the scores, so that settings that it refuses are refused at once.
-                trainer = make_trainer(run, policies, [*shown, RunControl(interruption)])
+                trainer = make_trainer(run, policies, [*shown, RunControl(interruption, config, folder)])
             if not warms_up:
                 score_before(run, policies)
             if config.grpo:
@@ -163,6 +163,7 @@ def _run(
                 del trainer  # the evaluation may need the memory of its optimiser
             score_model(run, policies, AFTER)
             _save(run, policies)
+            run.keep_times()
             warnings = write_report(folder, config, run.title)
             return _result(run, seconds, warnings)
 
@@ -225,6 +226,7 @@ def _train_to_end(
 ) -> float:
     """Train to the end of the schedule; return the seconds that it took."""
     run.folder.forget_after(run.checkpoint)
+    run.keep_times()
     start = time.monotonic()
     with interruption.steps(), quiet_about_tied_weights(next(iter(policies.values())).model):
         trainer.train(resume_from_checkpoint=None if run.checkpoint is None else str(run.checkpoint))
@@ -248,6 +250,7 @@ def _result(run: OpenRun, seconds: float, warnings: list[TrainingWarning]) -> Tr
 def _report_interruption(run: OpenRun) -> None:
     """Write the report as far as the run has come, and show what there is and how to resume."""
     folder, checkpoint = run.folder, run.folder.last_checkpoint()
+    run.keep_times()
     kept = "There is no checkpoint yet" if checkpoint is None else f"The last checkpoint is {checkpoint}"
     if not folder.read_metrics():
         kept += ", and no report, since no step was done."
@@ -260,10 +263,9 @@ def _report_interruption(run: OpenRun) -> None:
     run.show(f"Interrupted. {kept}\nTo {again}: openenv train --resume {quote(str(folder.path))}")
 
 
-def _check_installed(config: TrainConfig) -> None:
-    # A warm-up alone needs no vLLM.
-    if config.vllm is not None and config.grpo:
-        check_vllm_is_installed()
+def _check_machine(config: TrainConfig) -> None:
+    check_trackers(config)
+    check_vllm(config)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ An example is written in the very tokens in which the model will play, and only 
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,16 +26,19 @@ from openenv.records.collection import Collection
 from openenv.train.agents.agent import play
 from openenv.train.agents.player_agent import PlayerAgent, PlayerMaker, form_of, scripted_players
 from openenv.train.agents.policy import Policy, takes_gpu
+from openenv.train.checks import player_missing
+from openenv.train.dataset.play_progress import PlayProgress
 from openenv.train.dataset.recorded import recorded_episodes
 from openenv.train.episodes.episode import Episode
 from openenv.train.episodes.played_episode import text_of
-from openenv.train.example_check import player_missing
 from openenv.train.forms.form import Form, prompt_messages
 from openenv.train.forms.moves import MoveResult
 from openenv.train.forms.text_form import TextForm
 from openenv.train.forms.tool_form import call_text
+from openenv.train.progress import WorkProgress
 from openenv.train.rollout.renderer import Renderer
 from openenv.train.rollout.sessions import Sessions
+from openenv.train.run.callbacks import AVERAGED_STEPS
 from openenv.train.run.environments import OpenRun
 from openenv.train.run.lora import lora_config, whole_model
 from openenv.train.settings.config import TrainConfig
@@ -47,20 +51,21 @@ if TYPE_CHECKING:
 __all__ = ["call_examples", "check_examples", "example_tokens", "find_examples", "learn_examples", "warm_up"]
 
 NOT_LEARNED = -100
-MAX_LINES = 10
 
 
 def warm_up(run: OpenRun, policies: Mapping[str, Policy]) -> float:
     """Let the model learn from the run's examples, and save it in the run's folder; return the seconds that it took."""
     start = time.monotonic()
-    examples = [
-        example_tokens(episode, policies[name].renderer)
-        for name, part in run.config.parts.items()
-        for episode in find_examples(part, run.sessions[name], policies[name])
-    ]
+    with run.times.measure("environment"):
+        examples = [
+            example_tokens(episode, policies[name].renderer)
+            for name, part in run.config.parts.items()
+            for episode in find_examples(part, run.sessions[name], policies[name], run.console)
+        ]
     run.show(f"warm-up on {len(examples)} episodes")
     policy = next(iter(policies.values()))
-    learn_examples(policy, examples, run.config, run.folder.warm_up, run.console)
+    with run.times.measure("training"):
+        learn_examples(policy, examples, run.config, run.folder.warm_up, run.console)
     return time.monotonic() - start
 
 
@@ -82,12 +87,14 @@ def call_examples(config: TrainConfig, sessions: Mapping[str, Sessions]) -> list
     ]
 
 
-def find_examples(config: TrainConfig, sessions: Sessions, policy: Policy | None = None) -> list[Episode]:
+def find_examples(
+    config: TrainConfig, sessions: Sessions, policy: Policy | None = None, console: Console | None = None
+) -> list[Episode]:
     """Return the episodes of ``sft`` to learn from, without illegal actions, failures and too small rewards."""
     assert config.sft is not None
     # Only where actions are texts is the policy needed.
     if isinstance(config.sft, int):
-        found = _played(config, sessions, config.sft)
+        found = _played(config, sessions, config.sft, console or Console(quiet=True))
     elif "://" in config.sft or Path(config.sft).is_file():
         found = list(_recorded(config.sft, sessions))
     elif sessions.tools is not None:
@@ -136,6 +143,7 @@ def learn_examples(
             f"The shortest episode to learn from has {min(len(ids) for ids, _ in examples)} tokens, and max_context is "
             f"{config.max_context}; set a larger max_context."
         )
+    losses = _Losses(console)
     with draft_of(folder) as draft:
         # It leaves wrappers around the policy's model: the one to use afterwards is the saved one.
         trainer = SFTTrainer(
@@ -143,22 +151,32 @@ def learn_examples(
             args=_arguments(config, draft),
             train_dataset=Dataset.from_list(fitting),
             processing_class=policy.tokenizer,
-            callbacks=[_Lines(console)],
+            callbacks=[losses],
             peft_config=lora_config(config, "warm-up"),
         )
         trainer.remove_callback(PrinterCallback)
-        trainer.train()
+        with closing(losses):
+            trainer.train()
         whole_model(trainer.model).save_pretrained(draft)
         policy.tokenizer.save_pretrained(draft)
         logs = [row for row in trainer.state.log_history if "loss" in row]
         (draft / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in logs), "utf-8")
 
 
-class _Lines(TrainerCallback):
-    """Prints the loss some times."""
+class _Losses(TrainerCallback):
+    """Shows the steps of a warm-up with their losses, and the time left."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
+        # Between the beginning of the training and its end; only there the number of steps is known.
+        self._progress: WorkProgress | None = None
+
+    def on_train_begin(
+        self, args: "TrainingArguments", state: "TrainerState", control: "TrainerControl", **kwargs: Any
+    ) -> None:
+        """Show the display."""
+        self._progress = WorkProgress(self._console, "steps", state.max_steps, heading="warm-up", recent=AVERAGED_STEPS)
+        self._progress.__enter__()
 
     def on_log(
         self,
@@ -168,10 +186,14 @@ class _Lines(TrainerCallback):
         logs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        every = -(-state.max_steps // MAX_LINES)
-        if logs and "loss" in logs and (state.global_step % every == 0 or state.global_step == state.max_steps):
-            line = f"warm-up {state.global_step}/{state.max_steps}  loss {float(logs['loss']):.3f}"
-            self._console.print(line, highlight=False, soft_wrap=True)
+        """Show the loss of a step."""
+        if self._progress is not None and logs and "loss" in logs:
+            self._progress.advance(state.global_step, f"loss {float(logs['loss']):.3f} per token")
+
+    def close(self) -> None:
+        """Leave the display as it is."""
+        if self._progress is not None:
+            self._progress.__exit__(None, None, None)
 
 
 def _arguments(config: TrainConfig, folder: Path) -> SFTConfig:
@@ -206,7 +228,7 @@ def _scripted_players(sessions: Sessions) -> PlayerMaker:
     return make_player
 
 
-def _played(config: TrainConfig, sessions: Sessions, count: int) -> list[Episode]:
+def _played(config: TrainConfig, sessions: Sessions, count: int, console: Console) -> list[Episode]:
     agent = PlayerAgent(
         _scripted_players(sessions),
         lambda number, task: derived_seed(config.seed, "examples", number),
@@ -214,7 +236,12 @@ def _played(config: TrainConfig, sessions: Sessions, count: int) -> list[Episode
         config.max_turns,
     )
     tasks = training_tasks(config.tasks, sessions, count, seed=config.seed, reset=config.reset)
-    return [played.episode for played in play(agent, enumerate(tasks), sessions)]
+    episodes = []
+    with PlayProgress(console, len(tasks), heading="examples", has_last_line=False) as progress:
+        for played in play(agent, enumerate(tasks), sessions):
+            progress.add(played)
+            episodes.append(played.episode)
+    return episodes
 
 
 def _good(episodes: list[Episode], min_reward: float | None) -> list[Episode]:

@@ -72,9 +72,15 @@ class LoraSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    rank: int = Field(default=16, ge=1, description="rank of an addition")
-    alpha: int = Field(default=32, ge=1, description="additions are scaled by this, divided by the rank")
-    dropout: float = Field(default=0.0, ge=0, lt=1, description="share of an addition's inputs that is left out")
+    rank: Annotated[int, Option(("--lora-rank",), heading="Learning")] = Field(
+        default=16, ge=1, description="rank of an addition"
+    )
+    alpha: Annotated[int, Option(("--lora-alpha",), heading="Learning")] = Field(
+        default=32, ge=1, description="additions are scaled by this, divided by the rank"
+    )
+    dropout: Annotated[float, Option(("--lora-dropout",), heading="Learning")] = Field(
+        default=0.0, ge=0, lt=1, description="share of an addition's inputs that is left out"
+    )
     target_modules: Literal["all-linear"] | list[str] = Field(
         default="all-linear", description="which matrices are added to, by the ends of their names"
     )
@@ -182,7 +188,9 @@ class TrainConfig(BaseModel):
         default=True, description="then let the model play, and learn from rewards"
     )
 
-    lora: LoraSettings | None = Field(default=None, description="learn additions instead of all weights")
+    lora: Annotated[LoraSettings | None, _LEARNING] = Field(
+        default=None, description="learn additions instead of all weights"
+    )
     vllm: VllmSettings | None = Field(default=None, description="let vLLM write the answers in training")
 
     steps: Annotated[int, _LEARNING] = Field(default=300, ge=1, description="optimiser steps")
@@ -270,6 +278,14 @@ class TrainConfig(BaseModel):
     checkpoint_every: Annotated[int, _FOLDER] = Field(
         default=100, ge=1, description="optimiser steps between two checkpoints"
     )
+    checkpoints_kept: Annotated[int, _FOLDER] = Field(
+        default=2, ge=1, description="checkpoints that are kept, the newest"
+    )
+    checkpoints_max_gb: Annotated[float | None, _FOLDER] = Field(
+        default=None,
+        gt=0,
+        description="GB of checkpoints beyond which the oldest go; the newest stays; default: no limit",
+    )
     traces: Annotated[bool, _FOLDER] = Field(
         default=True, description="record the episodes in the run's folder, in traces.db; see openenv traces"
     )
@@ -311,9 +327,14 @@ class TrainConfig(BaseModel):
         return self.model == TINY
 
     @property
+    def trained_tasks(self) -> str | None:
+        """The split or the file on whose tasks the model is trained; ``None`` for seeds."""
+        return self.tasks if isinstance(self.tasks, str) else None
+
+    @property
     def evaluated_tasks(self) -> str | None:
         """The split or the file on whose tasks players are compared; ``None`` for fresh seeds."""
-        return self.eval_tasks or (self.tasks if isinstance(self.tasks, str) else None)
+        return self.eval_tasks or self.trained_tasks
 
     @property
     def sampled_temperature(self) -> float:
@@ -485,7 +506,7 @@ def load_config(file: Path | None = None, **given: Any) -> TrainConfig:
 
     Args:
         file: A YAML file with any of the fields of `TrainConfig`.
-        **given: Fields that win over the file's; ``None`` counts as not given.
+        **given: Fields that win over the file's, those of a section one by one; ``None`` counts as not given.
 
     Returns:
         The settings.
@@ -498,7 +519,10 @@ def load_config(file: Path | None = None, **given: Any) -> TrainConfig:
         10
     """
     fields = {} if file is None else _read_fields(file)
-    fields.update({name: value for name, value in given.items() if value is not None})
+    for name, value in given.items():
+        if value is not None:
+            before = fields.get(name) if name in _SECTIONS and isinstance(value, dict) else None
+            fields[name] = {**before, **value} if isinstance(before, dict) else value
     try:
         return TrainConfig(**fields)
     except ValidationError as error:

@@ -1,8 +1,10 @@
 """The settings of episodes that are played outside of training: to collect them, or to evaluate a player."""
 
+import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -24,6 +26,12 @@ from openenv.train.settings.config import (
 __all__ = ["PlaySettings"]
 
 DEFAULT_MAX_TURNS = 32
+# Variables with the key of a vendor's API, and of any other server.
+_KEY_VARIABLES = {
+    "api.openai.com": ("OPENAI_API_KEY", "API_KEY"),
+    "api.anthropic.com": ("ANTHROPIC_API_KEY", "API_KEY"),
+}
+_KEY_OF_ANY_SERVER = ("OPENAI_API_KEY",)
 
 # Headings of the options of `openenv collect` and `openenv eval`.
 _PLAYER, _EPISODES, _FOLDER = (Option(heading=heading) for heading in ("Player", "Episodes", "Folder"))
@@ -50,8 +58,8 @@ class PlaySettings(BaseModel):
     )
     model: Annotated[str | None, _PLAYER] = Field(
         default=None,
-        description="a model's name at its server; or the folder of a run or a model, a GGUF file, 'smollm2', or an id "
-        "on the Hub",
+        description="a model's name at its server; or the folder of a run, a checkpoint or a model, a GGUF file, "
+        "'smollm2', or an id on the Hub",
     )
     llm_endpoint: Annotated[str | None, Option(metavar="URL", heading="Player")] = Field(
         default=None, description="address of the model's OpenAI-compatible server"
@@ -119,6 +127,12 @@ class PlaySettings(BaseModel):
         return self.base_url is None and not is_address(self.environment)
 
     @property
+    def api_key(self) -> str | None:
+        """The key that a variable holds for the model's address; ``None`` without one."""
+        names = _KEY_VARIABLES.get(urlsplit(self.llm_endpoint or "").hostname or "", _KEY_OF_ANY_SERVER)
+        return next(filter(None, map(os.environ.get, names)), None)
+
+    @property
     def turn_limit(self) -> int:
         """Actions after which an episode is cut off."""
         return DEFAULT_MAX_TURNS if self.max_turns is None else self.max_turns
@@ -128,8 +142,11 @@ class PlaySettings(BaseModel):
         """Reading of answers, and effect of an illegal one."""
         return AnswerRule(self.illegal_answers, self.illegal_penalty, self.fallback, self.lenient)
 
-    def with_defaults(self) -> "PlaySettings":
+    def with_defaults(self, *, to_learn_from: bool = False) -> "PlaySettings":
         """Fill in what is left open: from the run in whose folder the model is, if it is in one.
+
+        Args:
+            to_learn_from: Whether the episodes are learned from, and so have tasks of the run's training.
 
         Raises:
             ConfigurationError: The run's settings can't be read.
@@ -140,7 +157,7 @@ class PlaySettings(BaseModel):
         as_evaluated = {
             "max_turns": own.max_turns,
             "reset": own.reset,
-            "tasks": own.evaluated_tasks,
+            "tasks": own.trained_tasks if to_learn_from else own.evaluated_tasks,
             "temperature": own.sampled_temperature,
             "seed": own.seed,
             "system_prompt": own.system_prompt,
@@ -165,7 +182,7 @@ class PlaySettings(BaseModel):
         """Return how the run of the model played this environment; ``None`` if the model is of no run."""
         if self.model is None or self.llm_endpoint is not None:
             return None
-        run = RunFolder(Path(self.model))
+        run = RunFolder.of_model(Path(self.model))
         if not run.config.is_file():
             return None
         config = load_config(run.config)

@@ -1,14 +1,11 @@
 """Section ``vllm`` of a run's settings: vLLM generates the rollouts instead of the trained model itself."""
 
-from importlib.util import find_spec
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from openenv.core.exceptions import ConfigurationError
-
-__all__ = ["VllmSettings", "check_vllm_is_installed"]
+__all__ = ["VllmSettings"]
 
 _OF_SERVER = ("server_base_url", "server_timeout", "group_port")
 _OF_COLOCATE = (
@@ -98,15 +95,6 @@ class VllmSettings(BaseModel):
         """Return the arguments of TRL's ``GRPOConfig``."""
         set_here = {f"vllm_{name}": value for name, value in self.model_dump().items() if value is not None}
         return {"use_vllm": True, **set_here}
-
-
-def check_vllm_is_installed() -> None:
-    """Refuse a run with vLLM where that is not installed, without importing it."""
-    if find_spec("vllm") is None:
-        raise ConfigurationError(
-            'The settings have a section vllm, and vLLM is not installed. Install it with pip install "trl[vllm]", or '
-            "leave the section out."
-        )
 
 
 def _is_http(address: str) -> bool:

@@ -25,6 +25,7 @@ from openenv.train.rollout.tool_renderer import ToolRenderer, Unreadable, reads_
 from openenv.train.tasks.order import prompt_groups
 from openenv.train.tasks.seeds import derived_seed
 from openenv.train.tasks.task_dataset import environment_of, unnumbered
+from openenv.train.time_split import TimeSplit
 from openenv.train.tools.contents import call_content
 from openenv.train.trl.task_set import TaskSet, TaskSets
 
@@ -64,6 +65,7 @@ class RolloutFunction:
         renderers: Renderers instead of those that ``actions`` chooses, by the environment's name in the specs, which is
             empty for a single one.
         recorder: Records the episodes; ``None`` for none.
+        times: Split of time that generation and the environment are measured in; ``None`` for none.
 
     Example::
 
@@ -91,6 +93,7 @@ class RolloutFunction:
         lenient: bool = False,
         renderers: Mapping[str, Renderer] | None = None,
         recorder: RolloutRecorder | None = None,
+        times: TimeSplit | None = None,
     ) -> None:
         if actions not in ("auto", "tools", "text", "token"):
             raise ConfigurationError(f"Expected 'auto', 'tools', 'text' or 'token' for actions, got {actions!r}.")
@@ -103,7 +106,7 @@ class RolloutFunction:
         rule = AnswerRule(illegal_answers, illegal_penalty, fallback, lenient)
         settings = _Settings(actions, max_action_tokens, unreadable, max_context, rule)
         self._rollouts = {
-            name: _EnvironmentRollout(name, task_set, settings, (renderers or {}).get(name), recorder)
+            name: _EnvironmentRollout(name, task_set, settings, (renderers or {}).get(name), recorder, times)
             for name, task_set in spec._task_sets.items()
         }
         self._has_one = list(self._rollouts) == [""]
@@ -169,8 +172,10 @@ class _EnvironmentRollout:
         settings: _Settings,
         renderer: Renderer | None,
         recorder: RolloutRecorder | None,
+        times: TimeSplit | None,
     ) -> None:
         self._recorder = recorder
+        self._times = times
         self._name = name
         self._task_set = task_set
         self._settings = settings
@@ -189,7 +194,7 @@ class _EnvironmentRollout:
         plays = [self._play_of(number, prompt, renderer, limits) for number, prompt in enumerate(prompts)]
         with trainer_generator(trainer, seed=self._seed(trainer)) as generator:
             actor = ModelActor(generator, renderer, limits, list(map(unnumbered, prompts)))
-            play_together(actor, plays, self._task_set.sessions)
+            play_together(actor, plays, self._task_set.sessions, self._times)
         for play in plays:
             if play.first is not None:
                 self._task_set.warn_of_hidden_text(play.first.observation)

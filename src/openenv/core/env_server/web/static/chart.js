@@ -17,6 +17,8 @@ export const METRICS = [
   ["Gradient norm", "grad_norm"],
   ["Learning rate", "learning_rate"],
   ["Seconds a step", "step_time"],
+  ["Tokens a second", "speed/tokens_per_second"],
+  ["Actions a second", "speed/actions_per_second"],
 ];
 
 const WIDTH = 300;

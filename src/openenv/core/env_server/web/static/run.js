@@ -11,6 +11,7 @@ import { intervalOf, number, tone, when } from "./turns.js";
 // An episode is on record a moment after its step is done.
 const RECORDED_MS = 1000;
 const CHOOSING_MS = 120;
+const ACTIVITIES = ["generation", "environment", "training", "evaluation", "waiting"];
 
 export function Run({ onLoadError }) {
   const { run, problem } = useProgress(onLoadError);
@@ -25,6 +26,7 @@ export function Run({ onLoadError }) {
   const onAt = (step) => setChosen(step >= last ? null : step);
   return html`<main class="run" data-testid="run">
     <${Summary} run=${run} last=${last} />
+    <${Times} rows=${run.rows} beside=${run.times ?? {}} />
     ${run.rows.length === 0
       ? html`<p class="panel note" role="status">${run.state === "running" ? "No step is done yet." : "No step was done."}</p>`
       : html`<${Curves} rows=${run.rows} scores=${run.scores} first=${first} last=${last} at=${at} onAt=${onAt} />
@@ -74,6 +76,20 @@ function Summary({ run, last }) {
   </section>`;
 }
 
+/** What the time went to, in all and in a step; a run of an earlier version has no times. */
+function Times({ rows, beside }) {
+  const measured = rows.filter((row) => ACTIVITIES.some((name) => `time/${name}` in row));
+  const times = ACTIVITIES.map((name) => {
+    const inSteps = measured.reduce((sum, row) => sum + (row[`time/${name}`] ?? 0), 0);
+    return { name, inSteps, seconds: inSteps + (beside[name] ?? 0) };
+  }).filter(({ seconds }) => seconds > 0);
+  const total = times.reduce((sum, { seconds }) => sum + seconds, 0);
+  return total > 0 && html`<section class="panel times" aria-label="Where the time went" data-testid="times"><h2>Where the time went</h2>
+    <div class="scroll" tabindex="0" role="group" aria-label="Times"><table class="rows"><thead><tr><th scope="col">Activity</th><th scope="col">In all</th><th scope="col">In a step</th><th scope="col">Share</th></tr></thead>
+    <tbody>${times.map(({ name, inSteps, seconds }) => html`<tr><th scope="row">${name}</th><td class="figure">${duration(seconds)}</td>
+      <td class="figure">${inSteps > 0 ? `${(inSteps / measured.length).toFixed(2)} s` : ""}</td><td><meter min="0" max="1" value=${seconds / total}></meter> ${Math.round((100 * seconds) / total)}%</td></tr>`)}</tbody></table></div></section>`;
+}
+
 function secondsEach(rows) {
   const times = rows.slice(-AVERAGED).map((row) => row.step_time).filter((time) => typeof time === "number");
   return times.reduce((sum, time) => sum + time, 0) / Math.max(times.length, 1);
@@ -121,6 +137,7 @@ function chartsOf(rows) {
     ] },
     { title: "Reward by environment", series: environments.map((metric) => ({ name: metric.split("/")[1], points: named(metric) })) },
     { title: "Reward by component", series: parts.map((metric) => ({ name: last(metric), points: named(metric) })) },
+    { title: "Where a step's time goes, in seconds", series: ACTIVITIES.map((name) => ({ name, points: named(`time/${name}`) })) },
     ...METRICS.map(([title, metric]) => ({ title, series: [{ name: last(metric), points: named(metric) }] })),
   ];
   // What is 0 all along, such as a weight that is not used, is left out.
