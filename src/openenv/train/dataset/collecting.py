@@ -11,6 +11,7 @@ from rich.console import Console
 from openenv.core.exceptions import (
     ConnectionFailedError,
     ConnectionLostError,
+    ModelAnswerError,
     ProviderError,
     RequestGivenUpError,
     ServerCapacityError,
@@ -33,7 +34,7 @@ CLOSING = "Done."
 """Last message of a model, after the last tool's answer. A model that has never seen an answer without a call would
 continue to call tools when a trainer generates once more."""
 
-_FAILED = "the environment failed"
+_FAILED, _MODEL_FAILED = "the environment failed", "the model failed"
 # Failures of the server, not of an episode: the next one would fare no better.
 _OF_THE_SERVER = (ConnectionFailedError, ConnectionLostError, ProviderError, ServerCapacityError)
 
@@ -48,6 +49,7 @@ class CollectResult:
         below: Episodes that were left out for their reward.
         failed: Episodes in which the environment failed.
         mean_reward: Mean reward of those that are kept; ``None`` if there are none.
+        model_failed: Episodes in which the model's server gave no answer that can be read.
     """
 
     collection: Collection
@@ -55,6 +57,7 @@ class CollectResult:
     below: int
     failed: int
     mean_reward: float | None
+    model_failed: int = 0
 
 
 def collect(
@@ -130,7 +133,8 @@ class EpisodeKeeper:
             # The server is gone, or is full: the episode is left to be played another time.
             raise error
         if error is not None:
-            self._leave_out(played, f"{_FAILED}: {error}")
+            kind = _MODEL_FAILED if isinstance(error, ModelAnswerError) else _FAILED
+            self._leave_out(played, f"{kind}: {error}")
         elif self.min_reward is not None and not reaches(played.episode.reward, self.min_reward):
             self._leave_out(played, f"reward below {self.min_reward:g}")
         else:
@@ -201,5 +205,7 @@ def _result(collection: Collection) -> CollectResult:
     rewards = [line["reward"] for line in collection.read()]
     reasons = [line["reason"] for line in collection.read_left_out()]
     failed = sum(reason.startswith(_FAILED) for reason in reasons)
+    model_failed = sum(reason.startswith(_MODEL_FAILED) for reason in reasons)
     mean = fmean(rewards) if rewards else None
-    return CollectResult(collection, len(rewards), len(reasons) - failed, failed, mean)
+    below = len(reasons) - failed - model_failed
+    return CollectResult(collection, len(rewards), below, failed, mean, model_failed)

@@ -135,6 +135,10 @@ class Play:
         if self.is_over:
             self._moves.clear()
 
+    def fail(self, error: OpenEnvError) -> None:
+        """End the episode with the agent's failure, which is none of the environment's and no reward."""
+        self.episode.error = error
+
     def cut(self, limit: Literal["max_turns", "max_context"]) -> None:
         """Cut the episode off at a limit."""
         self.episode.cut_by = limit
