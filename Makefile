@@ -23,13 +23,16 @@ BASE ?=
 RUNNER ?= pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help check nearest demo test test-bare chaos lint docs bench vendor clean clean-all
+.PHONY: help check nearest demo demo-llm test test-bare chaos lint docs bench vendor clean clean-all
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.compiled ## Train a tiny language model on Catch, from random weights to solved, in two minutes
 	@$(BIN)/openenv train catch --model tiny $(ARGS)
+
+demo-llm: $(VENV)/.compiled ## Train a real language model, SmolLM2 of 135M parameters, on a CPU, in ten minutes
+	@$(BIN)/openenv train examples/one_word.py --config examples/one_word.yaml $(ARGS)
 
 check: $(VENV)/.ready-dev $(VENV)/.compiled ## Check a change in two minutes: style, types, imports, the nearest tests
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint nearest

@@ -30,7 +30,7 @@ _VECTOR_FLAGS = ("amx", "asimd", "avx", "bf16", "f16c", "fma", "i8mm", "sve")
 # Metrics of ours; those of TRL's may have other names in another version.
 _OWN_METRICS = ("step", "episode/")
 # Fields of a score that show single episodes.
-_SHOWN_EPISODES = ("sample", "sample_seed", "examples")
+_SHOWN_EPISODES = ("sample", "sample_seed", "examples", "first_episodes")
 _NAME = "run"
 # Mean rewards of a short run were equal with the kernels for AVX-512, for AVX2 and for neither, and only last digits of
 # other metrics differed. A token that is sampled otherwise may still turn the end of one of the eight episodes of an

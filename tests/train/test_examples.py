@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from openenv.train.settings.config import load_config
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 Run = Callable[..., None]
 
@@ -30,6 +32,19 @@ def test_every_example_is_copied_and_run() -> None:
     here = Path(__file__).read_text() + Path(__file__).with_name("test_training_examples.py").read_text()
     for example in EXAMPLES.glob("*.py"):
         assert f'"{example.name}"' in here or f'"{example.stem}"' in here, f"no test runs {example.name}"
+
+
+def test_one_word(tmp_path: Path) -> None:
+    """Its environment pays as it says, and the settings beside it are those of a training of a real model on a CPU."""
+    game = runpy.run_path(str(EXAMPLES / "one_word.py"))
+    environment = game["OneWordEnvironment"]()
+    questions = {environment.reset(seed=seed).text for seed in range(200)}
+    assert len(questions) == 29
+    assert "What is the capital of Egypt? Answer in one word." in questions
+    paid = {"Cairo.": 1.0, "It's Cairo": 0.5, "It is in Cairo, I think": 0.0, "": 0.0, "a": 0.0}
+    assert {text: environment.step(game["Answer"](text=text)).reward for text in paid} == paid
+    config = load_config(EXAMPLES / "one_word.yaml", environment=str(EXAMPLES / "one_word.py"), output_dir=tmp_path)
+    assert (config.model, config.max_turns) == ("smollm2", 1)
 
 
 def test_train_with_trl(run: Run, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from inspect_ai.util import registry_info
 from tests.support.environments.training import CRASHING_SEEDS, Climb, Stairs, StairsEnvironment
+from tests.support.models.malformed_answers import MALFORMED
 from tests.support.models.model_server import Answer, ScriptedModel
 from tests.support.servers import RunningServer
 
@@ -25,14 +26,26 @@ ENTRY_POINTS = {"openenv": "openenv.train.inspect_task"}
 SEEDS = [0, 1, 2, 3, CRASHING_SEEDS + 2]
 
 
+HIGH = {"seed": 0, "height": 5}
+"""A task whose model's server has a fault."""
+
+
 def climb(messages: Sequence[Mapping[str, Any]]) -> Answer:
-    """Nap, try to fly, climb; and give up on stairs with four steps."""
+    """Nap, try to fly, climb; and give up on stairs with four steps. Those with two or five have malformed answers."""
     said = [message for message in messages if message["role"] == "assistant"]
+    if "of 5" in str(messages[1]["content"]):
+        return MALFORMED["null choices"]
+    if "of 2" in str(messages[1]["content"]) and not said:
+        return next(ODD, ("climb", {"move": "fall asleep"}))
     if not said:
         return "climb", {"move": "fall asleep"}
     if len(said) == 1:
         return "fly", {"move": "up"}
     return "I give up." if "of 4" in str(messages[1]["content"]) else ("climb", {"move": "up"})
+
+
+ODD = iter([MALFORMED[name] for name in ("HTML", "a call without a name")])
+"""Answers before the first one that can be read."""
 
 
 def install(folder: Path) -> Path:
@@ -67,7 +80,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
 
 
 def run_inspect(server: RunningServer, folder: Path) -> dict[str, Any]:
-    (folder / "tasks.jsonl").write_text("".join(f'{{"seed": {seed}}}\n' for seed in SEEDS))
+    (folder / "tasks.jsonl").write_text("".join(f'{{"seed": {seed}}}\n' for seed in SEEDS) + json.dumps(HIGH))
     given = {
         "environment": server.url,
         "tasks": folder / "tasks.jsonl",
@@ -85,7 +98,6 @@ def run_inspect(server: RunningServer, folder: Path) -> dict[str, Any]:
         "2",
         "--epochs",
         "2",
-        "--no-fail-on-error",
         "--display",
         "plain",
         "--log-format",
@@ -148,6 +160,12 @@ def test_the_conversation_is_the_episode(log: dict[str, Any]) -> None:
 def test_a_failing_environment_is_an_error_of_its_sample(log: dict[str, Any]) -> None:
     for sample in samples(log, SEEDS.index(CRASHING_SEEDS + 2) + 1):
         assert "ServerExecutionError" in sample["error"]["traceback"]
+        assert not sample.get("scores")
+
+
+def test_answers_that_are_none_are_an_error_of_their_sample(log: dict[str, Any]) -> None:
+    for sample in samples(log, len(SEEDS) + 1):
+        assert "local/climber gave no answer that can be read, at attempt 3: " in sample["error"]["message"]
         assert not sample.get("scores")
 
 

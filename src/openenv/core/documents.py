@@ -104,18 +104,32 @@ def read_arguments(written: Any) -> Any:
         written: The arguments as JSON, which a model may have got wrong; or their value, which some servers send.
 
     Returns:
-        The value, by rights an object; an empty one where there are no arguments.
+        The value, by rights an object; an empty one where there are no arguments. Half of a surrogate pair, which no
+        environment can be sent, is a question mark.
 
     Example:
         >>> read_arguments('{"word": "mouse"}'), read_arguments(""), read_arguments('{"word": ')
         ({'word': 'mouse'}, {}, '{"word": ')
     """
-    if not isinstance(written, str):
-        return {} if written is None else written
-    try:
-        return parse_json(written) if written.strip() else {}
-    except DocumentError:
-        return written
+    value = {} if written is None else written
+    if isinstance(written, str):
+        try:
+            value = parse_json(written) if written.strip() else {}
+        except DocumentError:
+            value = written
+    return without_half_pairs(value)
+
+
+def without_half_pairs(value: Any) -> Any:
+    r"""Return a JSON value with a question mark for each half of a surrogate pair, which has no form in UTF-8.
+
+    A model that is cut off within an emoji writes one.
+
+    Example:
+        >>> without_half_pairs(["\ud83d", "\ud83d\ude00"])
+        ['?', '😀']
+    """
+    return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
 
 
 def check_json_size(text: str | bytes) -> None:

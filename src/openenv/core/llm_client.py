@@ -17,7 +17,7 @@ from weakref import finalize
 from openenv._extras import install_command
 from openenv.core.background_loop import background_loop
 from openenv.core.documents import read_arguments
-from openenv.core.telemetry import CHAT, anthropic_answer, chat_request, genai_span, openai_answer
+from openenv.core.llm_answers import ModelAnswer, anthropic_answer, openai_answer, request_answer
 from openenv.core.wire.redaction import remember_secret
 
 try:
@@ -197,7 +197,8 @@ class OpenAIClient(LLMClient):
         use_max_completion_tokens: Whether the model is one of OpenAI's that reason, whose limit has this name and which
             have no temperature.
         timeout_s: Seconds that each attempt may take.
-        max_retries: How often a request is repeated that was lost, refused for now (429) or met an error of the server.
+        max_retries: How often a request is repeated that was lost, refused for now (429), met an error of the server,
+            or had an answer that can't be read.
         at_once: Requests that may be under way at the same time, each on a connection; others wait for their turn.
 
     Raises:
@@ -228,6 +229,7 @@ class OpenAIClient(LLMClient):
         self.system_prompt = system_prompt
         self.temperature = temperature
         self.max_tokens = max_tokens
+        self._retries = max_retries
         self._reasons = use_max_completion_tokens
         self._client = AsyncOpenAI(
             base_url=self.base_url if urlsplit(self.base_url).path else f"{self.base_url}/v1",
@@ -261,13 +263,17 @@ class OpenAIClient(LLMClient):
             more |= {"max_tokens": limit, "temperature": options.get("temperature", self.temperature)}
         create: Callable[..., Awaitable[Any]] = self._client.chat.completions.create
         settings = {"temperature": more.get("temperature"), "max_tokens": limit}
-        asked = chat_request("openai", self.model, self.base_url, messages, settings)
-        with genai_span(CHAT, self.model, asked) as found:
-            response = await self._requests.send(partial(create, model=self.model, messages=messages, **more))
-            found.update(openai_answer(response))
-        message = response.choices[0].message
-        calls = [ToolCall.of(call.id, call.function.name, call.function.arguments) for call in message.tool_calls or []]
-        return LLMResponse(message.content or "", calls, _usage(response, "prompt_tokens", "completion_tokens"))
+        answer = await request_answer(
+            partial(self._requests.send, partial(create, model=self.model, messages=messages, **more)),
+            openai_answer,
+            self._retries,
+            provider="openai",
+            model=self.model,
+            address=self.base_url,
+            messages=messages,
+            settings=settings,
+        )
+        return _response_of(answer)
 
 
 class AnthropicClient(LLMClient):
@@ -314,6 +320,7 @@ class AnthropicClient(LLMClient):
         self.system_prompt = system_prompt
         self.temperature = temperature
         self.max_tokens = max_tokens
+        self._retries = max_retries
         self._client = AsyncAnthropic(
             base_url=self.base_url,
             api_key=_NO_KEY if api_key is None else api_key,
@@ -357,15 +364,17 @@ class AnthropicClient(LLMClient):
             **more,
         )
         settings = {"temperature": temperature, "max_tokens": limit}
-        asked = chat_request("anthropic", self.model, self.base_url, messages, settings)
-        with genai_span(CHAT, self.model, asked) as found:
-            response = await self._requests.send(request)
-            found.update(anthropic_answer(response))
-        text = "".join(block.text for block in response.content if block.type == "text")
-        calls = [
-            ToolCall.of(block.id, block.name, block.input) for block in response.content if block.type == "tool_use"
-        ]
-        return LLMResponse(text, calls, _usage(response, "input_tokens", "output_tokens"))
+        answer = await request_answer(
+            partial(self._requests.send, request),
+            anthropic_answer,
+            self._retries,
+            provider="anthropic",
+            model=self.model,
+            address=self.base_url,
+            messages=messages,
+            settings=settings,
+        )
+        return _response_of(answer)
 
 
 def create_llm_client(
@@ -477,11 +486,11 @@ async def _closed(client: Any) -> None:
     await client.close()
 
 
-def _usage(response: Any, input_name: str, output_name: str) -> TokenUsage | None:
-    """Return the tokens of a vendor's response, if the server counted them."""
-    numbers = [getattr(getattr(response, "usage", None), name, None) for name in (input_name, output_name)]
-    before, after = numbers
-    return TokenUsage(before, after) if isinstance(before, int) and isinstance(after, int) else None
+def _response_of(answer: ModelAnswer) -> LLMResponse:
+    """Return an answer with its tokens, if the server counted them."""
+    before, after = answer.input_tokens, answer.output_tokens
+    usage = None if before is None or after is None else TokenUsage(before, after)
+    return LLMResponse(answer.text, [ToolCall.of(*call) for call in answer.calls], usage)
 
 
 def _function(tool: Mapping[str, Any], schema_name: str) -> dict[str, Any]:

@@ -150,7 +150,7 @@ def genai_span(
 
         with genai_span(CHAT, model, {"gen_ai.request.model": model}) as found:
             response = await create()
-            found.update(openai_answer(response))
+            found.update(chat_answer(answer))
     """
     if not is_on():
         yield {}
@@ -203,42 +203,23 @@ def chat_request(
     }
 
 
-def openai_answer(response: Any) -> dict[str, Any]:
-    """Return the attributes of a completion of OpenAI's interface."""
-    if not is_on():
-        return {}
-    choice, usage = response.choices[0], response.usage
-    return {
-        "gen_ai.response.id": response.id,
-        "gen_ai.response.model": response.model,
-        "gen_ai.response.finish_reasons": _given(choice.finish_reason),
-        "gen_ai.usage.input_tokens": None if usage is None else usage.prompt_tokens,
-        "gen_ai.usage.output_tokens": None if usage is None else usage.completion_tokens,
-        OUTPUT: _content([choice.message.model_dump()], choice.finish_reason),
-    }
-
-
-def anthropic_answer(response: Any) -> dict[str, Any]:
-    """Return the attributes of a message of Anthropic's interface."""
+def chat_answer(answer: Any) -> dict[str, Any]:
+    """Return the attributes of a model's answer, a ``ModelAnswer``."""
     if not is_on():
         return {}
     return {
-        "gen_ai.response.id": response.id,
-        "gen_ai.response.model": response.model,
-        "gen_ai.response.finish_reasons": _given(response.stop_reason),
-        "gen_ai.usage.input_tokens": response.usage.input_tokens,
-        "gen_ai.usage.output_tokens": response.usage.output_tokens,
-        OUTPUT: _content([response.model_dump(include={"role", "content"})], response.stop_reason),
+        "gen_ai.response.id": answer.id,
+        "gen_ai.response.model": answer.model,
+        "gen_ai.response.finish_reasons": None if answer.finish_reason is None else [answer.finish_reason],
+        "gen_ai.usage.input_tokens": answer.input_tokens,
+        "gen_ai.usage.output_tokens": answer.output_tokens,
+        OUTPUT: _content([answer.message()], answer.finish_reason),
     }
 
 
 @cache
 def _is_installed() -> bool:
     return bool(find_spec("opentelemetry") and find_spec("opentelemetry.sdk"))
-
-
-def _given(reason: str | None) -> list[str] | None:
-    return None if reason is None else [reason]
 
 
 def _content(messages: Iterable[Mapping[str, Any]], finish_reason: str | None = None) -> str | None:

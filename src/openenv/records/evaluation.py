@@ -40,9 +40,9 @@ class TaskResult:
 
     Attributes:
         task: Arguments of its resets.
-        rewards: The reward of each attempt in which the environment did not fail.
+        rewards: The reward of each attempt in which neither the environment nor the model failed.
         successes: Number of those that succeeded.
-        failed: Number of attempts in which the environment failed; they count for nothing.
+        failed: Number of attempts in which the environment or the model failed; they count for nothing.
         mean_reward: Mean over the attempts that count, as an estimate; ``None`` without any, and in results of earlier
             versions.
     """
@@ -88,7 +88,7 @@ class Evaluation:
         mean_length: Mean number of actions in an episode.
         illegal_actions: Mean number of illegal actions in an episode.
         tasks: Result of each task.
-        first_failure: Message of the first failure of the environment; ``None`` without any.
+        first_failure: Message of the first failure of the environment or the model; ``None`` without any.
         temperature: Of the model's sampling, 0 where it was greedy; ``None`` for a player without a model.
         greedy: The same with the most likely tokens, one attempt at each task, for the model of a training run.
         reward_components: Mean of each component's scores, summed over an episode, by name; without the episodes in
@@ -97,6 +97,7 @@ class Evaluation:
         answers: Numbers of answers, and how many were illegal, cut off or without a call; ``None`` as above.
         legal: Scores by legal answers alone; ``None`` as above.
         warnings: What makes the figures doubtful, each in a sentence, by the name of the check.
+        failures: Number of episodes that count for nothing, by the kind of their failure.
     """
 
     environment: str
@@ -116,6 +117,7 @@ class Evaluation:
     answers: AnswerCounts | None = None
     legal: LegalScores | None = None
     warnings: dict[str, str] = field(default_factory=dict)
+    failures: dict[str, int] = field(default_factory=dict)
 
     @property
     def episodes(self) -> int:
@@ -124,7 +126,7 @@ class Evaluation:
 
     @property
     def failed(self) -> int:
-        """Episodes in which the environment failed."""
+        """Episodes in which the environment or the model failed."""
         return sum(task.failed for task in self.tasks)
 
     @property

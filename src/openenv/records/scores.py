@@ -19,6 +19,7 @@ __all__ = [
     "figure_name",
     "sampled",
     "score_name",
+    "side_by_side",
 ]
 
 BEFORE, WARMED_UP, AFTER = "before training", "after warm-up", "after training"
@@ -44,6 +45,7 @@ class Score:
         illegal_texts: The commonest answers that were no legal action, and how often each was given.
         reward_components: Mean over the episodes of the sum of each component's scores, by name; without the episodes
             in which the component was not called. Empty where the environment has no rubric.
+        first_episodes: The episodes of the first tasks, as ``examples`` has them: of the same ones for each player.
         low: Lower end of the mean's 95% confidence interval; ``None`` of one episode, and in runs of earlier versions.
         high: Upper end.
     """
@@ -59,6 +61,7 @@ class Score:
     examples: dict[str, dict[str, Any]] = field(default_factory=dict)
     illegal_texts: dict[str, int] = field(default_factory=dict)
     reward_components: dict[str, float] = field(default_factory=dict)
+    first_episodes: list[dict[str, Any]] = field(default_factory=list)
     low: float | None = None
     high: float | None = None
 
@@ -84,6 +87,24 @@ def component_means(episodes: Sequence[Mapping[str, float]]) -> dict[str, float]
     """
     names = dict.fromkeys(name for components in episodes for name in components)
     return {name: fmean(each[name] for each in episodes if name in each) for name in names}
+
+
+def side_by_side(before: Score, after: Score) -> list[tuple[str, str, float, str, float]]:
+    """Return what was shown first, the answers and the reward before, and those after, of each task that both have."""
+    later = {str(each["seed"]): each for each in after.first_episodes}
+    return [
+        (_shown(first), _answers(first), first["reward"], _answers(second), second["reward"])
+        for first in before.first_episodes
+        if (second := later.get(str(first["seed"]))) is not None
+    ]
+
+
+def _shown(episode: Mapping[str, Any]) -> str:
+    return str(episode["turns"][0]["observation"]) if episode["turns"] else ""
+
+
+def _answers(episode: Mapping[str, Any]) -> str:
+    return "\n".join(turn["action"] or "(nothing)" for turn in episode["turns"])
 
 
 def sampled(player: str) -> str:

@@ -8,6 +8,7 @@
 import atexit
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from anyio import Lock
@@ -22,6 +23,7 @@ from inspect_ai.model import (
     Content,
     ContentImage,
     ContentText,
+    ModelOutput,
     get_model,
 )
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
@@ -30,6 +32,7 @@ from inspect_ai.tool import ToolInfo, ToolParams
 from inspect_ai.util import registry_info
 
 from openenv.core.client.blocking import wait_for
+from openenv.core.exceptions import ModelAnswerError
 from openenv.core.rubrics.bounds import reaches
 from openenv.train.episodes.played_episode import Message
 from openenv.train.forms.form import prompt_messages
@@ -46,6 +49,10 @@ from openenv.train.tools.environment_tools import EnvironmentTools
 __all__ = ["play"]
 
 EPISODE = "episode"
+
+# Errors of Inspect's own readers where a server sends something else than an answer.
+_UNREADABLE = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
+_ATTEMPTS = 3
 
 
 @task
@@ -88,6 +95,9 @@ def play(
         solver=play_episode(arena, max_turns),
         scorer=environment_reward(success_reward),
         metadata={"environment": environment},
+        # An episode that fails is one without a score; an evaluation fails where half of them do.
+        fail_on_error=0.5,
+        continue_on_fail=True,
     )
 
 
@@ -164,7 +174,7 @@ class _Play:
         tools = [_tool_info(schema) for schema in form.tools]
         state.messages = list(map(_chat_message, form.opening_messages(play.observation)))
         while not play.is_over:
-            state.output = await get_model().generate(state.messages, tools=tools)
+            state.output = await _answer(state.messages, tools)
             state.messages.append(state.output.message)
             calls = state.output.message.tool_calls or []
             for call in calls:
@@ -173,6 +183,23 @@ class _Play:
                 state.messages.append(ChatMessageTool(content=content, tool_call_id=call.id, function=call.function))
             if not calls:
                 return
+
+
+async def _answer(messages: list[ChatMessage], tools: list[ToolInfo]) -> ModelOutput:
+    """Request the model's answer, again where Inspect can't read it.
+
+    Raises:
+        ModelAnswerError: It could read none of them.
+    """
+    model = get_model()
+    for _ in range(1, _ATTEMPTS):
+        with suppress(*_UNREADABLE):
+            return await model.generate(messages, tools=tools)
+    try:
+        return await model.generate(messages, tools=tools)
+    except _UNREADABLE as error:
+        reason = f"{model.name} gave no answer that can be read, at attempt {_ATTEMPTS}: {error}"
+        raise ModelAnswerError(reason) from error
 
 
 @scorer(metrics={"reward": [mean(), stderr()], "success": [mean(), stderr()]})

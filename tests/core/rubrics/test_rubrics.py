@@ -9,13 +9,15 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from tests.support.models.judge_server import JudgeServer
+from tests.support.models.malformed_answers import MALFORMED
 from tests.support.servers import RunningServer
 
 from openenv.core.client.generic import GenericEnvClient
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, Observation, State
-from openenv.core.exceptions import OpenEnvError
+from openenv.core.exceptions import ModelAnswerError, OpenEnvError
 from openenv.core.llm_client import LLMClient
 from openenv.core.rubrics import (
     ExponentialDiscountingTrajectoryRubric,
@@ -289,6 +291,14 @@ class TestJudge:
     async def test_another_scale_is_no_verdict(self, answer: str) -> None:
         with pytest.raises(VerdictError, match="Expected one number"):
             await LLMJudge("{action}", Scripted(answer))("a", None)
+
+    async def test_a_judges_server_without_an_answer_is_an_error_and_no_score(self) -> None:
+        server = JudgeServer([MALFORMED["an error in a 200"], "0.5", MALFORMED["HTML"]])
+        with server.server:
+            judge = LLMJudge("{action}", server.client(max_retries=1), default_score=0.0)
+            assert await judge("a", None) == 0.5
+            with pytest.raises(ModelAnswerError, match="got '<html>"):
+                await judge("b", None)
 
     async def test_settings_are_restored(self) -> None:
         judge = LLMJudge("{action}", Scripted("SCORE=3"), normalize=False)

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fastapi import HTTPException
+from fastapi import HTTPException, Response
 from tests.support.models.model_server import Message, ModelServer
 from tests.support.servers import RunningServer
 
 from openenv.core.llm_client import OpenAIClient
 
-Reply = str | int
-"""A text, or the status of an error."""
+Reply = str | int | Response
+"""A text, the status of an error, or what is sent in place of an answer."""
 
 
 class JudgeServer(ModelServer):
@@ -20,12 +20,13 @@ class JudgeServer(ModelServer):
         reply: From a prompt to the reply; or replies in their order, of which the last is repeated.
 
     Attributes:
+        reply: As the argument.
         server: To be entered.
     """
 
     def __init__(self, reply: Callable[[str], Reply] | Sequence[Reply]) -> None:
         super().__init__(self._judge)
-        self._reply = reply
+        self.reply = reply
         self.server = RunningServer(self.app)
 
     @property
@@ -40,13 +41,17 @@ class JudgeServer(ModelServer):
     def chat(self, body: dict[str, Any]) -> Any:
         """Answer, with 10 tokens for the prompt and 5 for the answer."""
         answer = super().chat(body)
+        if isinstance(answer, Response):
+            return answer
         return {**answer, "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}}
 
-    def _judge(self, messages: list[Message], _tools: list[dict[str, Any]]) -> Message:
-        if callable(self._reply):
-            reply = self._reply(messages[-1]["content"])
+    def _judge(self, messages: list[Message], _tools: list[dict[str, Any]]) -> Message | Response:
+        if callable(self.reply):
+            reply = self.reply(messages[-1]["content"])
         else:
-            reply = self._reply[min(len(self.requests), len(self._reply)) - 1]
+            reply = self.reply[min(len(self.requests), len(self.reply)) - 1]
         if isinstance(reply, int):
             raise HTTPException(reply, "try again later")
+        if isinstance(reply, Response):
+            return reply
         return {"role": "assistant", "content": reply}

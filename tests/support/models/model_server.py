@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Any, Protocol
 
-from fastapi import Depends, FastAPI, HTTPException, Request
+from fastapi import Depends, FastAPI, HTTPException, Request, Response
 from fastapi.responses import JSONResponse
 from tests.support.servers import RunningServer
 
 Message = dict[str, Any]
-Answering = Callable[[list[Message], list[dict[str, Any]]], Message]
-"""Makes the assistant's message of a conversation and the tools that are offered."""
+Answering = Callable[[list[Message], list[dict[str, Any]]], Message | Response]
+"""Makes the assistant's message of a conversation and the tools that are offered, or what is sent in place of one."""
 
-Answer = str | tuple[str, Mapping[str, Any]]
-"""A text, or a tool's name with arguments."""
+Answer = str | tuple[str, Mapping[str, Any]] | Response
+"""A text, a tool's name with arguments, or what is sent in place of one."""
 
 Script = Callable[[Sequence[Mapping[str, Any]]], Answer]
 """From a conversation to the model's next answer."""
@@ -82,6 +82,8 @@ class ModelServer:
         finally:
             with self._lock:
                 self._now -= 1
+        if isinstance(message, Response):
+            return message
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
         read = 10 * len(body["messages"])
         usage = {"prompt_tokens": read, "completion_tokens": 5, "total_tokens": read + 5, "cost": 0.25}
@@ -139,8 +141,10 @@ class ScriptedModel(ModelServer):
         self.server = RunningServer(self.app)
         self.url = f"{self.server.url}/v1"
 
-    def _follow(self, messages: list[Message], _tools: list[dict[str, Any]]) -> Message:
+    def _follow(self, messages: list[Message], _tools: list[dict[str, Any]]) -> Message | Response:
         answer = self._script(messages)
+        if isinstance(answer, Response):
+            return answer
         if isinstance(answer, str):
             return {"role": "assistant", "content": answer}
         function = {"name": answer[0], "arguments": json.dumps(answer[1])}

@@ -2,13 +2,15 @@
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any, Literal
 
 import numpy as np
 import openai
 import pytest
+from fastapi import Response
 from tests.support.environments.training import CRASHING_SEEDS, FAILING_RESET_SEEDS, Climb, Stairs, StairsEnvironment
+from tests.support.models.malformed_answers import BROKEN_OFF, MALFORMED, breaking_server, completion
 from tests.support.models.model_server import Message, ModelServer
 from tests.support.models.served_model import ServedModel
 from tests.support.servers import RunningServer
@@ -18,7 +20,7 @@ from openenv import NDArray
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, Observation, State
-from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, ServerExecutionError
+from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, ModelAnswerError, ServerExecutionError
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.sync_client import SyncEnvClient
 from openenv.train.agents.api_agent import ApiAgent
@@ -244,6 +246,60 @@ def test_a_server_that_is_not_there_is_an_error(stairs_client: Client, monkeypat
     monkeypatch.setattr(openai, "DEFAULT_MAX_RETRIES", 0)
     with pytest.raises(ConnectionFailedError, match=r"There is no answer from http://127\.0\.0\.1:9/v1"):
         list(ApiAgent("tiny", base_url="http://127.0.0.1:9/v1").episodes(stairs_client, SEEDS))
+
+
+def answers_of_high_stairs(malformed: Response, times: int) -> Callable[..., Message | Response]:
+    """Answers that are malformed, so many times, in the episode with four steps, and climb in the others."""
+    left = iter([malformed] * times)
+
+    def answer(messages: list[Message], tools: list[dict[str, Any]]) -> Message | Response:
+        is_high = "of 4" in messages[0]["content"]
+        return next(left, climb(messages, tools)) if is_high else climb(messages, tools)
+
+    return answer
+
+
+@pytest.mark.parametrize("named", ["no choices", "HTML", "a call without a name"])
+def test_a_malformed_answer_is_requested_again(stairs_client: Client, named: str) -> None:
+    server = ModelServer(answers_of_high_stairs(MALFORMED[named], 1))
+    episodes = play(stairs_client, server, SEEDS[:4], concurrency=4)
+    assert [(played.episode.done, played.episode.error) for played in episodes] == [(True, None)] * 4
+    assert len(server.requests) == 1 + sum(len(played.episode.turns) for played in episodes)
+
+
+@pytest.mark.parametrize("named", ["null choices", "an error in a 200", "nothing", "half of a JSON text"])
+def test_malformed_answers_are_the_failure_of_their_episode_alone(stairs_client: Client, named: str) -> None:
+    server = ModelServer(answers_of_high_stairs(MALFORMED[named], 3))
+    *others, high = play(stairs_client, server, SEEDS[:4], concurrency=4)
+    assert isinstance(high.episode.error, ModelAnswerError)
+    assert (high.episode.turns, [message["role"] for message in high.messages]) == ([], ["user"])
+    assert [(played.episode.done, played.episode.error) for played in others] == [(True, None)] * 3
+
+
+@pytest.mark.parametrize("sent", BROKEN_OFF.values(), ids=BROKEN_OFF)
+def test_answers_that_are_broken_off_are_failures_of_their_episodes(stairs_client: Client, sent: bytes) -> None:
+    with breaking_server(sent) as address:
+        episodes = list(ApiAgent("tiny", base_url=address).episodes(stairs_client, SEEDS[:2]))
+    assert len(episodes) == 2
+    for played in episodes:
+        assert isinstance(played.episode.error, ModelAnswerError)
+        assert str(played.episode.error).startswith(f"{address}/ breaks its answers off, again and again: ")
+
+
+def test_a_failure_inside_the_models_server_is_that_of_its_episode(stairs_client: Client) -> None:
+    server = ModelServer(answers_of_high_stairs(Response(status_code=500), 3))
+    *others, high = play(stairs_client, server, SEEDS[:4], concurrency=4)
+    assert isinstance(high.episode.error, ModelAnswerError)
+    assert [played.episode.done for played in others] == [True] * 3
+
+
+def test_half_an_emoji_goes_to_the_environment_and_back_to_the_model(stairs_client: Client) -> None:
+    cut = completion({**calls('{"move": "\\ud83d"}', '{"move": "\ud83d'), "content": "\ud83d"})
+    server = ModelServer(lambda messages, tools: cut if len(messages) == 1 else climb(messages, tools))
+    (played,) = play(stairs_client, server, [{"seed": 0}])
+    assert [turn.action for turn in played.episode.turns[:2]] == ['climb {"move": "?"}', 'climb {"move": "?']
+    assert (played.episode.illegal_actions, played.episode.done) == (2, True)
+    assert server.requests[-1]["messages"][1]["content"] == "?"
 
 
 def test_a_server_that_refuses_is_an_error(stairs_client: Client) -> None:

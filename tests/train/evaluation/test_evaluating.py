@@ -12,6 +12,7 @@ from rich.console import Console
 from tests.support.environments.graded import Arrival, GradedWalk, ShortWalk, Spot
 from tests.support.environments.training import CRASHING_SEEDS, FAILING_RESET_SEEDS
 from tests.support.models.chat_models import save_chat_model
+from tests.support.models.malformed_answers import MALFORMED
 from tests.support.models.model_server import Answer, ScriptedModel
 from tests.support.servers import RunningServer
 
@@ -20,6 +21,8 @@ from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.exceptions import ConfigurationError, OpenEnvError
 from openenv.core.rubrics import Rubric, WeightedSum
 from openenv.records.collection import Collection
+from openenv.records.evaluation import read_evaluation
+from openenv.train.dataset.collecting import collect
 from openenv.train.evaluation.evaluating import Evaluation, evaluate
 from openenv.train.evaluation.intervals import mean_estimate, share_estimate
 from openenv.train.evaluation.pass_at_k import pass_at_k
@@ -148,6 +151,23 @@ def test_a_model_behind_an_address(stairs_server: RunningServer, tmp_path: Path)
     model = ScriptedModel(wake)
     with model.server, pytest.raises(OpenEnvError, match=r"No episode came to an end\. The environment failed: "):
         run(failing.model_copy(update={"llm_endpoint": model.url}), tmp_path / "f")
+
+
+def test_a_models_server_that_fails_counts_for_nothing(stairs_server: RunningServer, tmp_path: Path) -> None:
+    """Beside an environment that does: both are counted by their kind, and none is a reward of 0."""
+    model = ScriptedModel(lambda messages: MALFORMED["HTML"] if "of 4" in str(messages) else ("climb", {"move": "up"}))
+    tasks = tasks_file(tmp_path, 0, 3, 1, CRASHING_SEEDS + 2)
+    settings = PlaySettings(environment=stairs_server.url, model="climber", llm_endpoint=model.url, tasks=tasks)
+    with model.server:
+        evaluation = run(settings, tmp_path / "e")
+        collected = collect(settings, 4, tmp_path / "c", console=Console(file=StringIO()))
+    assert [task.rewards for task in evaluation.tasks] == [[0.25], [], [0.75], []]
+    assert evaluation.mean_reward.value == 0.5
+    assert evaluation.failures == {"the model failed": 1, "the environment failed": 1}
+    assert read_evaluation(tmp_path / "e")[0] == evaluation
+    assert (collected.kept, collected.failed, collected.model_failed, collected.below) == (2, 1, 1, 0)
+    reasons = [line["reason"] for line in collected.collection.read_left_out()]
+    assert [reason for reason in reasons if reason.startswith("the model failed: climber at http://127.0.0.1:")]
 
 
 def test_a_trained_model(stairs_server: RunningServer, tmp_path: Path) -> None:

@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from openai.types.chat import ChatCompletionMessage
 from PIL import Image
 
-from openenv.train.forms.openai_messages import from_openai, to_openai
+from openenv.core.llm_answers import ModelAnswer, WrittenCall
+from openenv.train.forms.openai_messages import to_openai
 
 PICTURE = {"type": "image", "image": Image.new("RGB", (2, 2), "red")}
 TEXT = {"type": "text", "text": "look"}
@@ -29,17 +29,18 @@ def test_pictures_of_tools_follow_all_their_answers() -> None:
     assert to_openai(answers)[-1]["role"] == "user"
 
 
-def answer(arguments: str) -> ChatCompletionMessage:
-    call = {"id": "a1", "type": "function", "function": {"name": "go", "arguments": arguments}}
-    return ChatCompletionMessage.model_validate({"role": "assistant", "content": None, "tool_calls": [call]})
-
-
 @pytest.mark.parametrize(
     ("written", "read", "sent"),
-    [('{"to": 1}', {"to": 1}, '{"to": 1}'), ("", {}, "{}"), ('{"to": ', '{"to": ', "{}"), ("[1]", [1], "{}")],
+    [
+        ('{"to": 1}', {"to": 1}, '{"to": 1}'),
+        ({"to": 1}, {"to": 1}, '{"to": 1}'),
+        ("", {}, "{}"),
+        ('{"to": ', '{"to": ', "{}"),
+        ("[1]", [1], "{}"),
+    ],
 )
-def test_arguments_are_read_as_they_came_and_sent_as_an_object(written: str, read: Any, sent: str) -> None:
-    message = from_openai(answer(written), with_calls=True)
+def test_arguments_are_read_as_they_came_and_sent_as_an_object(written: Any, read: Any, sent: str) -> None:
+    message = ModelAnswer("", [WrittenCall("a1", "go", written)]).message()
     assert message["content"] == ""
     assert message["tool_calls"][0]["id"] == "a1"
     assert message["tool_calls"][0]["function"] == {"name": "go", "arguments": read}
@@ -47,15 +48,8 @@ def test_arguments_are_read_as_they_came_and_sent_as_an_object(written: str, rea
     assert back["tool_calls"][0]["function"] == {"name": "go", "arguments": sent}
 
 
-def test_calls_of_tools_that_were_not_offered_are_left_out() -> None:
-    assert from_openai(answer("{}"), with_calls=False) == {"role": "assistant", "content": ""}
-
-
-@pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
-def test_reasoning_is_recorded_beside_the_content_and_sent_to_no_server(field: str) -> None:
-    answer = ChatCompletionMessage.model_validate({"role": "assistant", "content": "left", field: "The ball is left."})
-    message = from_openai(answer, with_calls=False)
+def test_reasoning_is_recorded_beside_the_content_and_sent_to_no_server() -> None:
+    message = ModelAnswer("left", reasoning="The ball is left.").message(with_calls=False)
     assert message == {"role": "assistant", "content": "left", "reasoning_content": "The ball is left."}
     assert to_openai([message]) == [{"role": "assistant", "content": "left"}]
-    none = ChatCompletionMessage.model_validate({"role": "assistant", "content": "left", field: None})
-    assert "reasoning_content" not in from_openai(none, with_calls=False)
+    assert "reasoning_content" not in ModelAnswer("left").message(with_calls=False)

@@ -15,7 +15,7 @@ from openenv.records.run_folder import RunFolder
 from openenv.records.run_start import RunStart
 from openenv.records.scores import AFTER, BEFORE, RANDOM, SCRIPTED, Score, score_name
 from openenv.train.run.report import draw_curve, draw_curves, write_report
-from openenv.train.run.report_parts import component_table, reward_histogram
+from openenv.train.run.report_parts import comparison_table, component_table, reward_histogram
 from openenv.train.settings.config import TrainConfig, load_config
 
 HOSTILE = "<script>alert(1)</script> & 'ünï'"
@@ -129,6 +129,22 @@ def bars(rewards: dict[str, list[float]]) -> list[tuple[str, list[str]]]:
     """Return the name of each range, and the shares of the players in it."""
     rows = re.findall(r"<tr><th>(.*?)<td>(.*?)</tr>", reward_histogram(rewards))
     return [(name, re.findall(r"<span>(.*?)</span>", shares)) for name, shares in rows]
+
+
+def test_the_same_tasks_are_beside_each_other_before_and_after() -> None:
+    def shown(*answers: tuple[int, str, float]) -> Score:
+        episodes = [
+            {"seed": seed, "reward": reward, "turns": [{"observation": f"{HOSTILE} {seed}?", "action": action}]}
+            for seed, action, reward in answers
+        ]
+        return replace(score(0.5), first_episodes=episodes)
+
+    table = comparison_table(shown((1, "It is Paris.", 0.5), (2, "", 0.0)), shown((2, "Rome", 1.0), (3, "Bern", 1.0)))
+    cells = [text.strip() for text in Page(table).words.split("  ") if text.strip()]
+    assert cells[-5:] == [f"{HOSTILE} 2?", "(nothing)", "+0.00", "Rome", "+1.00"]
+    assert "Paris" not in table
+    assert "<script>" not in table
+    assert comparison_table(score(0.5), score(0.6)) == ""
 
 
 def test_few_rewards_have_a_bar_each() -> None:

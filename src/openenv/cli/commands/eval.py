@@ -120,14 +120,20 @@ def _show(evaluation: "Evaluation", folder: Path, console: Console) -> None:
     for warning in evaluation.warnings.values():
         console.print(f"warning: {warning}", style="yellow", highlight=False, markup=False, soft_wrap=True)
     _show_tasks(evaluation, console)
-    if evaluation.failed:
-        episodes = "1 episode, which counts" if evaluation.failed == 1 else f"{evaluation.failed} episodes, which count"
-        failures = f"The environment failed in {episodes} for nothing. The first time: {evaluation.first_failure}"
-        console.print(failures, style="yellow", highlight=False, markup=False)
+    _show_failures(evaluation, console)
     console.print(f"\nresults  {folder / 'results.json'}", highlight=False, markup=False, soft_wrap=True)
     console.print(f"episodes {folder / 'episodes.jsonl'}", highlight=False, markup=False, soft_wrap=True)
     if (traces := folder / "traces.db").exists():
         console.print(f"traces   {traces}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _show_failures(evaluation: "Evaluation", console: Console) -> None:
+    for kind, count in evaluation.failures.items():
+        episodes = "1 episode, which counts" if count == 1 else f"{count} episodes, which count"
+        console.print(f"{kind.capitalize()} in {episodes} for nothing.", style="yellow", highlight=False, markup=False)
+    if evaluation.failures:
+        first = f"The first time: {evaluation.first_failure}"
+        console.print(first, style="yellow", highlight=False, markup=False)
 
 
 def _answer_rows(evaluation: "Evaluation") -> list[tuple[str, str, str]]:

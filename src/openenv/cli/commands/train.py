@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from openenv.cli.options import PLAYED_TEXT, environment_argument
 from openenv.cli.setting_options import options_of, with_settings
 from openenv.cli.targets import played_environment, read_target, refusing
 from openenv.records.run_times import RunTimes
-from openenv.records.scores import figure_name
+from openenv.records.scores import AFTER, BEFORE, figure_name, side_by_side
 from openenv.train.checks import check_resumed, check_training
 from openenv.train.run.interruption import TrainingInterruptedError
 from openenv.train.settings.config import TrainConfig, described_settings, load_config
@@ -108,6 +109,7 @@ def _show_result(result: "TrainResult", console: Console) -> None:
     if config.sampled_temperature:
         legend = "\ngreedy: always the most likely token; sampled: at temperature"
         console.print(f"{legend} {config.sampled_temperature:g}", highlight=False)
+    _show_answers(result, config, console)
     for warning in result.warnings:
         console.print(f"\nwarning     {warning}", style="yellow", highlight=False, soft_wrap=True, markup=False)
     lines = [
@@ -130,6 +132,19 @@ def _time_lines(times: RunTimes) -> list[str]:
     """Return what the time of the run went to, with that of starts before, as lines."""
     shares = ", ".join(f"{activity} {share:.0%}" for activity, share in times.shares.items())
     return [f"time        {times.total:.0f} s: {shares}", *([f"speed       {times.speeds}"] if times.speeds else [])]
+
+
+def _show_answers(result: "TrainResult", config: TrainConfig, console: Console) -> None:
+    """Show what a pretrained model answered before and after, to the same tasks; the tiny policy knows few words."""
+    if config.is_tiny or not {BEFORE, AFTER} <= result.scores.keys():
+        return
+    table = Table(title="The same tasks before and after, greedy", title_justify="left", show_lines=True)
+    for name in ("shown first", "answers before", "reward", "answers after", "reward"):
+        table.add_column(name, overflow="fold")
+    for shown, first, reward, second, later in side_by_side(result.scores[BEFORE], result.scores[AFTER]):
+        table.add_row(*map(escape, (shown, first, f"{reward:+.2f}", second, f"{later:+.2f}")))
+    console.print()
+    console.print(table)
 
 
 def _evaluated(result: "TrainResult", config: TrainConfig) -> str:

@@ -45,6 +45,7 @@
     │   ├── ServerRateLimitedError              RATE_LIMITED
     │   └── ServerCapacityError                 CAPACITY_REACHED
     ├── InvalidAnswerError (RuntimeError)       the server sent an invalid answer
+    │   └── ModelAnswerError                    the server of a language model did, each time
     ├── ToolCallError (RuntimeError)            raised in the client: a tool gave no result
     ├── ToolArgumentsError (ValueError)         the arguments of a tool call make no action: nothing happened
     ├── ConnectionFailedError (ConnectionError) no connection could be made
@@ -93,6 +94,7 @@ from openenv.core.exceptions.client import (
     EpisodeOrderError,
     HandleUsedError,
     InvalidAnswerError,
+    ModelAnswerError,
     RequestGivenUpError,
     RequestNotSentError,
     RequestRejectedError,
@@ -169,6 +171,7 @@ __all__ = [
     "InvalidRequestError",
     "JournalError",
     "MessageTooLargeError",
+    "ModelAnswerError",
     "OpenEnvError",
     "ProductionModeError",
     "ProviderError",

@@ -171,6 +171,10 @@ class InvalidAnswerError(OpenEnvError, RuntimeError):
     """The server sent an invalid answer, or one that does not fit the client's classes."""
 
 
+class ModelAnswerError(InvalidAnswerError):
+    """The server of a language model gave no answer that can be read, each time that it was requested."""
+
+
 class ToolCallError(OpenEnvError, RuntimeError):
     """A tool call gave no result: the tool failed or does not exist, or the episode has ended.
 

@@ -14,16 +14,16 @@ from openai import AsyncOpenAI
 from openenv.adapters.text import ActionText
 from openenv.core.client.blocking import background_loop
 from openenv.core.client_types import StepResult
-from openenv.core.exceptions import ConfigurationError, OpenEnvError, ServerCapacityError
+from openenv.core.exceptions import ConfigurationError, ModelAnswerError, OpenEnvError, ServerCapacityError
+from openenv.core.llm_answers import ModelAnswer
 from openenv.core.telemetry import ERROR, EXECUTE_TOOL, INVOKE_AGENT, TOOL, TOOL_CALL, TOOL_TYPE, genai_span
 from openenv.core.typed_client import TypedEnvClient
 from openenv.core.wire.redaction import remember_secret
 from openenv.records.answers import AnswerRule
-from openenv.train.agents.model_api import request_answer, usage_of
+from openenv.train.agents.model_api import request_answer
 from openenv.train.episodes.played_episode import Message, PlayedEpisode, Usage
 from openenv.train.forms.form import Form, prompt_messages
 from openenv.train.forms.moves import Move
-from openenv.train.forms.openai_messages import from_openai
 from openenv.train.forms.text_form import TextForm
 from openenv.train.forms.tool_form import ToolForm
 from openenv.train.rollout.loop import play_episodes
@@ -33,15 +33,13 @@ from openenv.train.tools.environment_tools import EnvironmentTools
 from openenv.train.tools.goals import served_goal
 
 if TYPE_CHECKING:
-    from openai.types.chat import ChatCompletion
-
     from openenv.core.env_client import EnvClient
     from openenv.core.sync_client import SyncEnvClient
     from openenv.train.agents.agent import EndedEpisode
     from openenv.train.rollout.sessions import Sessions
     from openenv.train.tasks.task_choice import NumberedTask
 
-    Request = Callable[[list[Message], list[dict[str, Any]]], Awaitable[ChatCompletion | None]]
+    Request = Callable[[list[Message], list[dict[str, Any]]], Awaitable[ModelAnswer | None]]
 
 __all__ = ["ApiAgent"]
 
@@ -128,7 +126,7 @@ class ApiAgent:
 
         Raises:
             ConfigurationError: The model's server refuses the request.
-            ConnectionFailedError: There is no server of the model, or it fails again and again.
+            ConnectionFailedError: There is no server of the model, or it is not available, again and again.
         """
         return (played for _, played in self._episodes(client, list(enumerate(tasks)), None))
 
@@ -141,7 +139,7 @@ class ApiAgent:
 
         Raises:
             ConfigurationError: The model's server refuses the request.
-            ConnectionFailedError: There is no server of the model, or it fails again and again.
+            ConnectionFailedError: There is no server of the model, or it is not available, again and again.
         """
         return ([ended] for ended in self._episodes(sessions.client, tasks, sessions.goal))
 
@@ -292,15 +290,19 @@ class _Conversation:
         play.messages = self._form.opening_messages(None if play.first is None else play.observation)
 
     async def act(self, plays: Sequence[Play]) -> list[list[Move]]:
-        """Request the model's answer; there is none where the conversation has grown too long for it."""
+        """Request the model's answer; there is none where the conversation has grown too long for it, or it failed."""
         (play,) = plays
-        completion = await self._request(play.messages, self._form.tools)
-        if completion is None:
+        try:
+            found = await self._request(play.messages, self._form.tools)
+        except ModelAnswerError as error:
+            play.fail(error)
+            return [[]]
+        if found is None:
             play.cut("max_context")
             return [[]]
-        play.episode.cut_answers += completion.choices[0].finish_reason == "length"
-        self._usage += usage_of(completion)
-        answer = from_openai(completion.choices[0].message, with_calls=bool(self._form.tools))
+        play.episode.cut_answers += found.finish_reason == "length"
+        self._usage += Usage(found.input_tokens or 0, found.output_tokens or 0, found.cost_usd, found.model)
+        answer = found.message(with_calls=bool(self._form.tools))
         play.messages.append(answer)
         return [self._form.read(answer)]
 

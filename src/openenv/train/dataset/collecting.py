@@ -11,6 +11,7 @@ from rich.console import Console
 from openenv.core.exceptions import (
     ConnectionFailedError,
     ConnectionLostError,
+    ModelAnswerError,
     ProviderError,
     RequestGivenUpError,
     ServerCapacityError,
@@ -34,7 +35,7 @@ CLOSING = "Done."
 """Last message of a model, after the last tool's answer. A model that has never seen an answer without a call would
 continue to call tools when a trainer generates once more."""
 
-_FAILED = "the environment failed"
+_FAILED, _MODEL_FAILED = "the environment failed", "the model failed"
 # Failures of the server, not of an episode: the next one would fare no better.
 _OF_THE_SERVER = (ConnectionFailedError, ConnectionLostError, ProviderError, ServerCapacityError)
 
@@ -49,6 +50,7 @@ class CollectResult:
         below: Episodes that were left out for their reward.
         failed: Episodes in which the environment failed.
         mean_reward: Mean reward of those that are kept; ``None`` if there are none.
+        model_failed: Episodes in which the model's server gave no answer that can be read.
         answers: Numbers of their answers, of those that were left out for their reward too.
         rule: What an illegal answer did.
     """
@@ -58,6 +60,7 @@ class CollectResult:
     below: int
     failed: int
     mean_reward: float | None
+    model_failed: int = 0
     answers: AnswerCounts = field(default_factory=AnswerCounts)
     rule: AnswerRule = field(default_factory=AnswerRule)
 
@@ -141,7 +144,8 @@ class EpisodeKeeper:
             # The server is gone, or is full: the episode is left to be played another time.
             raise error
         if error is not None:
-            self._leave_out(played, f"{_FAILED}: {error}")
+            kind = _MODEL_FAILED if isinstance(error, ModelAnswerError) else _FAILED
+            self._leave_out(played, f"{kind}: {error}")
         elif self.min_reward is not None and not reaches(played.episode.reward, self.min_reward):
             self._leave_out(played, f"reward below {self.min_reward:g}", _answers_in(played.episode))
         else:
@@ -220,6 +224,8 @@ def _result(collection: Collection, rule: AnswerRule) -> CollectResult:
     rewards = [line["reward"] for line in lines]
     reasons = [line["reason"] for line in left_out]
     failed = sum(reason.startswith(_FAILED) for reason in reasons)
+    model_failed = sum(reason.startswith(_MODEL_FAILED) for reason in reasons)
     mean = fmean(rewards) if rewards else None
     answers = AnswerCounts.of_lines([*lines, *(line for line in left_out if "length" in line)])
-    return CollectResult(collection, len(rewards), len(reasons) - failed, failed, mean, answers, rule)
+    below = len(reasons) - failed - model_failed
+    return CollectResult(collection, len(rewards), below, failed, mean, model_failed, answers, rule)

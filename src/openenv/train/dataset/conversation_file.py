@@ -1,12 +1,12 @@
 """File of traces in which a started server records episodes, and to which their conversations are added here."""
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from openenv.core.documents import without_half_pairs
 from openenv.core.env_server.settings import ServerConfig, environment_variables
 from openenv.core.exceptions import OpenEnvError, ServerError
 from openenv.traces.episodes import Conversation, Episode
@@ -105,7 +105,7 @@ def _episode_elsewhere(environment: str, episode: PlayedRecord) -> Episode:
 def stored_messages(messages: Sequence[Message]) -> Any:
     """Return messages without pictures, and without half of a surrogate pair, which a model may write."""
     texts = [{**message, "content": text_of(message["content"])} for message in messages]
-    return json.loads(json.dumps(texts, ensure_ascii=False).encode("utf-8", "replace"))
+    return without_half_pairs(texts)
 
 
 def stored_texts(episode: PlayedRecord, texts: Mapping[int, str]) -> dict[str, str]:

@@ -51,7 +51,7 @@ class Episode:
         env_mask: For each token of ``completion_ids`` 1 if the model wrote it, 0 if it was fed.
         turns: The actions with their observations and rewards.
         done: Whether the environment ended the episode, rather than a limit.
-        error: Why the environment failed; such an episode is no evidence about the player.
+        error: Why the environment failed, or the model's server; such an episode is no evidence about the player.
         task: Parameters of its reset beside the seed.
         cut_by: The limit, or the rule for illegal answers, that cut the episode off, if the environment did not end it.
         cut_answers: Answers of a model that ended at ``max_action_tokens``, and not where the model ended them.

@@ -159,6 +159,7 @@ def _evaluation(
         illegal_actions=statistics.illegal_actions,
         tasks=results,
         first_failure=failures[0]["reason"] if failures else None,
+        failures=dict(Counter(line["reason"].partition(":")[0] for line in failures)),
         temperature=None if settings.model is None else settings.temperature,
         reward_components=statistics.components,
         rule=rule,

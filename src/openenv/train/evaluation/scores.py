@@ -21,6 +21,9 @@ from openenv.train.tasks.task_choice import evaluation_tasks
 
 __all__ = ["random_agent", "score", "score_of", "scripted_agent"]
 
+# Tasks whose episodes are shown before and after a training, beside each other.
+_SHOWN_TASKS = 5
+
 
 def score(
     agent: Agent,
@@ -89,6 +92,7 @@ def score_of(episodes: Sequence[Episode], sample_seed: int | None = None) -> Sco
         sample=[turn.as_json() for turn in sample.turns],
         rewards=rewards,
         examples=_examples(counted),
+        first_episodes=[_shown(episode) for episode in counted[:_SHOWN_TASKS]],
         illegal_texts=commonest_texts(text for episode in counted for text in episode.illegal_texts),
         reward_components={name: estimate.value for name, estimate in statistics.components.items()},
         low=mean.low,
@@ -100,11 +104,9 @@ def _examples(episodes: Sequence[Episode]) -> dict[str, dict[str, Any]]:
     ranked = sorted(episodes, key=lambda episode: episode.reward, reverse=True)
     # Of two episodes none is in the middle; one alone is the best.
     names = {len(ranked) // 2: "median", len(ranked) - 1: "worst", 0: "best"}
-    return {
-        name: {
-            "seed": ranked[number].seed,
-            "reward": ranked[number].reward,
-            "turns": [turn.as_json() for turn in ranked[number].turns],
-        }
-        for number, name in sorted(names.items())
-    }
+    return {name: _shown(ranked[number]) for number, name in sorted(names.items())}
+
+
+def _shown(episode: Episode) -> dict[str, Any]:
+    turns = [turn.as_json() for turn in episode.turns]
+    return {"seed": episode.seed, "reward": episode.reward, "turns": turns}

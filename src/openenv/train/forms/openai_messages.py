@@ -4,40 +4,16 @@ import base64
 import json
 from collections.abc import Mapping, Sequence
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from openenv.core.documents import read_arguments
 from openenv.train.episodes.played_episode import Message, text_of
 from openenv.train.tools.contents import Content, blocks_of
 
-if TYPE_CHECKING:
-    from openai.types.chat import ChatCompletionMessage
-
-__all__ = ["from_openai", "to_openai"]
+__all__ = ["to_openai"]
 
 # Chat templates read a model's reasoning under this name. It stands in records, and is sent to no server: the API has
 # no such field, and some refuse it.
 _REASONING = "reasoning_content"
-
-
-def from_openai(message: "ChatCompletionMessage", *, with_calls: bool) -> Message:
-    """Return a model's answer as chat templates read it, with its calls where tools were offered."""
-    answer: Message = {"role": "assistant", "content": message.content or ""}
-    fields = message.model_extra or {}  # no fields of OpenAI's; vLLM, DeepSeek, OpenRouter and others have one of them
-    reasoning = fields.get("reasoning_content") or fields.get("reasoning")
-    if isinstance(reasoning, str):
-        answer[_REASONING] = reasoning
-    calls = [call for call in message.tool_calls or [] if with_calls and call.type == "function"]
-    if calls:
-        answer["tool_calls"] = [
-            {
-                "id": call.id,
-                "type": "function",
-                "function": {"name": call.function.name, "arguments": read_arguments(call.function.arguments)},
-            }
-            for call in calls
-        ]
-    return answer
 
 
 def to_openai(messages: Sequence[Message]) -> list[Message]:

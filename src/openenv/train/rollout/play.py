@@ -148,6 +148,10 @@ class Play:
         if self.is_over:
             self._moves.clear()
 
+    def fail(self, error: OpenEnvError) -> None:
+        """End the episode with the agent's failure, which is none of the environment's and no reward."""
+        self.episode.error = error
+
     def cut(self, limit: Limit) -> None:
         """Cut the episode off."""
         self.episode.cut_by = limit

@@ -28,6 +28,7 @@ from openenv.records.scores import (
 from openenv.train.run.diagnosis import TrainingWarning, diagnose_run
 from openenv.train.run.report_parts import (
     cell,
+    comparison_table,
     component_table,
     example_details,
     reward_histogram,
@@ -197,6 +198,11 @@ def write_report(folder: RunFolder, config: TrainConfig, title: str) -> list[Tra
         "scores": "".join(_score_row(player, score) for player, score in scores.items()),
         "components": component_table(scores),
         "histograms": "".join(_histogram(name, scores) for name in names),
+        "compared": "".join(
+            comparison_table(scores[before], scores[after])
+            for before, after in ((score_name(BEFORE, name), score_name(AFTER, name)) for name in names)
+            if {before, after} <= scores.keys()
+        ),
         "examples": "".join(
             example_details(scores[key].examples, name) for name in names if (key := score_name(AFTER, name)) in scores
         ),

@@ -8,11 +8,12 @@ from typing import Any
 
 from openenv.records.run_start import RunStart
 from openenv.records.run_times import RunTimes
-from openenv.records.scores import Score, figure_name
+from openenv.records.scores import Score, figure_name, side_by_side
 from openenv.train.run.diagnosis import TrainingWarning
 
 __all__ = [
     "cell",
+    "comparison_table",
     "component_table",
     "example_details",
     "reward_histogram",
@@ -35,6 +36,16 @@ def cell(value: Any) -> str:
 def row(*cells: Any) -> str:
     """Return a table's row."""
     return "<tr>" + "".join(f"<td>{cell(value)}" for value in cells) + "</tr>"
+
+
+def comparison_table(before: Score, after: Score) -> str:
+    """Return the same tasks before and after a training, with answers and rewards beside each other."""
+    rows = "".join(
+        row(shown, first, f"{reward:+.2f}", second, f"{later:+.2f}")
+        for shown, first, reward, second, later in side_by_side(before, after)
+    )
+    head = "<tr><th>shown first<th>answers before<th>reward<th>answers after<th>reward</tr>"
+    return f'<div class="card"><table>{head}{rows}</table></div>' if rows else ""
 
 
 def component_table(scores: Mapping[str, Score]) -> str:
