@@ -200,7 +200,7 @@ def test_a_server_without_a_place_is_no_failing_environment(model: ScriptedModel
 
 def test_a_server_without_a_scripted_player(stairs_server: RunningServer, tmp_path: Path) -> None:
     settings = PlaySettings(environment=stairs_server.url, player="scripted")
-    with pytest.raises(ConfigurationError, match=r"no scripted player[.] Choose --player random, or a model: --model"):
+    with pytest.raises(ConfigurationError, match=r"no scripted player\. Choose --player random, or a model: --model"):
         run(settings, 3, tmp_path / "data")
     assert not (tmp_path / "data").exists(), "a mistake leaves no folder behind"
 

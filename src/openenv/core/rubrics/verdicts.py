@@ -162,9 +162,7 @@ def number_verdict(answer: str) -> float:
     if len({float(number) for number in found}) != 1:
         raise VerdictError(f"Expected one number, got {', '.join(found) or 'none'}.", answer)
     if not _ends_with_score(text):
-        raise VerdictError(
-            f"Expected one number, as a score that ends the answer, such as 'Score: {found[0]}'.", answer
-        )
+        raise VerdictError(f"Expected one number, as a score that ends the answer, as in 'Score: {found[0]}'.", answer)
     return float(found[0])
 
 
