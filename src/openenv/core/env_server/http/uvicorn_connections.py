@@ -1,7 +1,7 @@
 """HTTP connections of uvicorn with limits for clients that do not finish a request, or do not read its answer.
 
-The head of a request, the handshakes of TLS and of a WebSocket included, has to arrive within some seconds, counted from
-the connection or, on a connection that is kept open, from the request's first byte. A body has to arrive at a minimum
+The head of a request, the handshakes of TLS and of a WebSocket included, has to arrive within some seconds, from the
+connection on or, on one that is kept open, from the request's first byte. A body has to arrive at a minimum
 rate, and an answer has to be read at that rate. Between requests, uvicorn's own ``timeout_keep_alive`` applies; on a
 WebSocket, its pings do.
 
