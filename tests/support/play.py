@@ -18,12 +18,9 @@ def played_by(
     sessions: Sessions,
     form: Form | None = None,
     max_turns: int = 9,
-    system_prompt: str | None = None,
 ) -> list[PlayedEpisode]:
     """Play an episode with each player."""
-    agent = PlayerAgent(
-        players.__getitem__, lambda number, task: number, form or form_of(sessions), max_turns, system_prompt
-    )
+    agent = PlayerAgent(players.__getitem__, lambda number, task: number, form or form_of(sessions), max_turns)
     return list(play(agent, enumerate(tasks), sessions))
 
 

@@ -250,6 +250,16 @@ def test_fields_are_left_out_of_what_is_added(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("path", ["messages", "messages.content", "tokens"])
+def test_texts_of_tokens_are_left_out_with_messages_and_with_tokens(path: str, tmp_path: Path) -> None:
+    messages = [{"role": "user", "content": "hush"}]
+    conversation = Conversation("e0", messages=messages, prompt_ids=[1], token_texts={"1": "hush"})
+    for leave_out, texts in (([path], {}), ([], {"1": "hush"})):
+        with traces.open(tmp_path / f"{len(leave_out)}.db", create=True, leave_out=leave_out) as file:
+            (stored,) = file.conversations(file.add(episode(), entries(1), [conversation]))
+        assert stored.token_texts == texts
+
+
 def test_traces_of_version_1_are_read_and_written_on(tmp_path: Path) -> None:
     path = file_of_dump(Path(__file__).parent / "version_1.sql", tmp_path / "traces.db")
     with traces.open(path) as opened:

@@ -65,20 +65,22 @@ class Setting:
     def assert_exact(self, episode: Episode, temperature: float = 1.0) -> None:
         """Check an episode's tokens against its turns, and its log-probabilities against the model."""
         assert len(episode.completion_ids) == len(episode.logprobs) == len(episode.env_mask)
-        assert episode.prompt_ids == self.renderer.opening(None, episode.turns[0].observation)
+        form = self.renderer.form
+        assert episode.prompt_ids == self.renderer.opening(form.opening_messages(episode.turns[0].observation))
         runs = [
             (mask, [token for _, token in run]) for mask, run in groupby(self._masked(episode), lambda pair: pair[0])
         ]
         written = [tokens for mask, tokens in runs if mask == 1]
         fed = [tokens for mask, tokens in runs if mask == 0]
         assert [mask for mask, _ in runs] == [1, 0] * (len(written) - 1) + [1]
-        assert [move.text for tokens in written for move in self.renderer.read(tokens)] == [
+        assert [move.text for tokens in written for move in self.renderer.read(tokens).moves] == [
             turn.action for turn in episode.turns
         ]
         assert all(len(tokens) <= self.renderer.max_action_tokens for tokens in written)
         for tokens, reply, before, after in zip(written, fed, episode.turns, episode.turns[1:], strict=False):
-            (move,) = self.renderer.read(tokens)
-            assert reply == self.renderer.reply(tokens, [MoveResult(move, after.observation, before.problem)])
+            message, (move,) = self.renderer.read(tokens)
+            replies = form.replies(message, [MoveResult(move, after.observation, before.problem)])
+            assert reply == self.renderer.reply(tokens, replies)
         mask = torch.tensor(episode.env_mask)
         own = self.own_logprobs(episode, temperature) * mask
         torch.testing.assert_close(torch.tensor(episode.logprobs), own, rtol=1e-3, atol=1e-4)

@@ -27,7 +27,7 @@ from openenv.core.wire.redaction import secret_values
 from openenv.core.wire.results import component_totals
 from openenv.traces.episodes import CONVERSATION, RUNNING, SCORE, STEP, Conversation, Entry, Episode, Score
 
-_TOKENS = ("prompt_ids", "completion_ids", "logprobs", "env_mask")
+_TOKENS = ("prompt_ids", "completion_ids", "logprobs", "env_mask", "token_texts")
 _WRITE_CONVERSATION = """
 INSERT INTO conversation (episode_id, at, model, content, rollout_group, reward, cut_by)
 SELECT :episode_id, :at, :model, :content, :rollout_group, CAST(:reward AS DOUBLE PRECISION), :cut_by
@@ -104,7 +104,10 @@ def _without_fields(known: dict[str, Any], paths: Sequence[str]) -> dict[str, An
         found += [TOKENS] if any(tokens) else []
     calls = [call for message in known.get(MESSAGES, ()) for call in message.get("tool_calls") or ()]
     found += [path for call in calls for path in _remove_arguments(call["function"], paths)]
-    return {**known, "extra": {**known["extra"], "left_out": list(dict.fromkeys(found))}} if found else known
+    if not found:
+        return known
+    known.pop("token_texts", None)  # in them is what the messages had
+    return {**known, "extra": {**known["extra"], "left_out": list(dict.fromkeys(found))}}
 
 
 def _remove_arguments(function: dict[str, Any], paths: Sequence[str]) -> list[str]:

@@ -241,6 +241,7 @@ class Conversation:
         completion_ids: Tokens after these: written, and fed between.
         logprobs: Log-probability of each token of ``completion_ids`` when it was sampled; 0 if it was fed.
         env_mask: For each token of ``completion_ids`` 1 if the model wrote it, 0 if it was fed.
+        token_texts: The text of each token by its id, as decimal digits; empty where they were not recorded.
         input_tokens: Tokens that were read, as the model's server counts them.
         output_tokens: Tokens that were written.
         cost_usd: Their cost.
@@ -260,6 +261,7 @@ class Conversation:
     completion_ids: Sequence[int] = ()
     logprobs: Sequence[float] = ()
     env_mask: Sequence[int] = ()
+    token_texts: Mapping[str, str] = field(default_factory=dict)
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None

@@ -29,14 +29,13 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.tool import ToolInfo, ToolParams
 from inspect_ai.util import registry_info
 
-from openenv.auto.making import make
 from openenv.core.client.blocking import wait_for
 from openenv.core.rubrics.bounds import reaches
-from openenv.core.sync_client import SyncEnvClient
 from openenv.train.episodes.played_episode import Message
+from openenv.train.forms.form import prompt_messages
 from openenv.train.forms.openai_messages import to_openai
 from openenv.train.forms.tool_form import ToolForm
-from openenv.train.rollout.sessions import CAPACITY_WAIT_S
+from openenv.train.rollout.sessions import CAPACITY_WAIT_S, Sessions
 from openenv.train.rollout.tool_play import ToolPlay
 from openenv.train.tasks.seeds import evaluation_seeds
 from openenv.train.tasks.task_choice import check_number, named_tasks
@@ -46,7 +45,6 @@ from openenv.train.tools.environment_tools import EnvironmentTools
 
 __all__ = ["play"]
 
-Client = SyncEnvClient[Any, Any, Any]
 EPISODE = "episode"
 
 
@@ -82,12 +80,12 @@ def play(
         ConfigurationError: A number of tasks is below 1, or there are fewer tasks.
         OpenEnvError: There is no such environment, or no such tasks.
     """
-    arena = _Arena(environment, sessions)
+    arena = _Arena(environment, sessions, system_prompt)
     rows = [{**(reset or {}), **row} for row in _rows(tasks, num_tasks, seed, arena)]
     samples = [Sample(input=json.dumps(row), id=number, metadata={"task": row}) for number, row in enumerate(rows, 1)]
     return Task(
         dataset=MemoryDataset(samples, name=environment),
-        solver=play_episode(arena, max_turns, system_prompt),
+        solver=play_episode(arena, max_turns),
         scorer=environment_reward(success_reward),
         metadata={"environment": environment},
     )
@@ -101,20 +99,21 @@ if not registry_info(play).name.startswith("openenv/"):
 class _Arena:
     """One server of an environment for all samples, started when it is needed and ended with the process."""
 
-    def __init__(self, environment: str, sessions: int) -> None:
+    def __init__(self, environment: str, count: int, system_prompt: str | None) -> None:
         self._environment = environment
-        self._sessions = sessions
-        self._client: Client | None = None
+        self._count = count
+        self._system_prompt = system_prompt
+        self._sessions: Sessions | None = None
         self._form: ToolForm | None = None
         self._lock = Lock()
 
-    def client(self) -> Client:
-        """Return a client of the server, which has no session of its own: each is a sample's."""
-        if self._client is None:
-            made = make(self._environment, max_sessions=self._sessions, capacity_wait_s=CAPACITY_WAIT_S)
-            self._client = made.sync()
-            atexit.register(self._client.close)
-        return self._client
+    def sessions(self) -> Sessions:
+        """Return the environment's sessions, of which each is a sample's."""
+        if self._sessions is None:
+            own = Sessions.unopened(self._environment, max_sessions=self._count, capacity_wait_s=CAPACITY_WAIT_S)
+            self._sessions = own
+            atexit.register(own.close)
+        return self._sessions
 
     async def form(self) -> ToolForm:
         """Return how calls of the environment's tools look; the server starts if it has not."""
@@ -124,26 +123,26 @@ class _Arena:
         return self._form
 
     def _read_form(self) -> ToolForm:
-        client = self.client()
-        pixels = wait_for(observed_pixels, client.async_client)
-        return ToolForm(EnvironmentTools.of(client), pixels)
+        sessions = self.sessions()
+        pixels = wait_for(observed_pixels, sessions.client.async_client)
+        prompt = prompt_messages(sessions.goal, self._system_prompt)
+        return ToolForm(EnvironmentTools.of(sessions.client), pixels, prompt)
 
 
 @solver
-def play_episode(arena: _Arena, max_turns: int, system_prompt: str | None) -> Solver:
+def play_episode(arena: _Arena, max_turns: int) -> Solver:
     """Play an episode: the model calls tools until the episode ends, or until it calls none."""
-    return _Play(arena, max_turns, system_prompt)
+    return _Play(arena, max_turns)
 
 
 class _Play:
-    def __init__(self, arena: _Arena, max_turns: int, system_prompt: str | None) -> None:
+    def __init__(self, arena: _Arena, max_turns: int) -> None:
         self._arena = arena
         self._max_turns = max_turns
-        self._system_prompt = system_prompt
 
     async def __call__(self, state: TaskState, generate: Generate) -> TaskState:
         form = await self._arena.form()
-        session = await run_sync(self._arena.client().new_session)
+        session = await run_sync(self._arena.sessions().client.new_session)
         try:
             play = ToolPlay(state.metadata["task"], session, form, max_turns=self._max_turns)
             await self._play(play, state, form)
@@ -163,7 +162,7 @@ class _Play:
     async def _play(self, play: ToolPlay, state: TaskState, form: ToolForm) -> None:
         await run_sync(play.reset)
         tools = [_tool_info(schema) for schema in form.tools]
-        state.messages = list(map(_chat_message, form.opening_messages(play.observation, self._system_prompt)))
+        state.messages = list(map(_chat_message, form.opening_messages(play.observation)))
         while not play.is_over:
             state.output = await get_model().generate(state.messages, tools=tools)
             state.messages.append(state.output.message)
@@ -197,7 +196,7 @@ def _rows(tasks: int | str, num_tasks: int | None, seed: int, arena: _Arena) -> 
     if isinstance(tasks, int):
         check_number("tasks", tasks)
         return [{"seed": each} for each in evaluation_seeds(seed, min(tasks, num_tasks or tasks))]
-    return named_tasks(tasks, arena.client(), num_tasks)
+    return named_tasks(tasks, arena.sessions().client, num_tasks)
 
 
 def _tool_info(schema: Mapping[str, Any]) -> ToolInfo:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 CHATML = (
@@ -43,6 +43,18 @@ def chat_tokenizer(template: str | None = CHATML) -> PreTrainedTokenizerFast:
         vocab_size=400, special_tokens=special, initial_alphabet=alphabet, show_progress=False
     )
     tokenizer.train_from_iterator(CORPUS, trainer)
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=tokenizer, eos_token="<|im_end|>", pad_token="<|endoftext|>", chat_template=template
+    )
+
+
+def letter_tokenizer(template: str) -> PreTrainedTokenizerFast:
+    """Make a tokenizer of single letters, whose tokens are the same after they were decoded and encoded again."""
+    letters = [chr(number) for number in range(32, 127)] + ["\n", "\ufffd"]
+    tokenizer = Tokenizer(models.WordLevel({letter: number for number, letter in enumerate(letters)}, "\ufffd"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated")
+    tokenizer.decoder = decoders.Fuse()
+    tokenizer.add_special_tokens(["<|endoftext|>", "<|im_start|>", "<|im_end|>"])
     return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=tokenizer, eos_token="<|im_end|>", pad_token="<|endoftext|>", chat_template=template
     )

@@ -198,7 +198,9 @@ def test_actions_as_text(stairs_client: Client) -> None:
     assert [turn.action for turn in played.episode.turns] == ["nonsense", "fall asleep", "up"]
     assert played.episode.illegal_actions == 2
     assert played.episode.done
-    assert played.messages[0]["content"] == "Say up.\n\nstep of 1"
+    goal, _, rest = played.messages[0]["content"].partition("\n")
+    assert goal.startswith("You act in the environment StairsEnvironment. ")
+    assert rest == "Say up.\n\nstep of 1"
     assert played.messages[2]["content"].startswith("That was no legal action: expected one of up, wait, fall asleep")
     assert played.messages[4]["content"] == "That was no legal action: No sleeping on the stairs.\n\nstep of 1"
     assert played.tools == []

@@ -100,7 +100,7 @@ def test_a_saved_policy_plays_the_same(stairs: Sessions, tmp_path: Path) -> None
 def test_a_folder_with_a_chat_model_is_a_policy(stairs: Sessions, tmp_path: Path) -> None:
     policy = make_policy(config(model=save_chat_model(tmp_path)), stairs)
     assert isinstance(policy.renderer, ChatRenderer)
-    opening = policy.tokenizer.decode(policy.renderer.opening(None, "step of 3"))
+    opening = policy.tokenizer.decode(policy.renderer.opening(policy.renderer.form.opening_messages("step of 3")))
     assert "Answer with exactly one of these and nothing else: up, wait, fall asleep." in opening
     assert policy.model.dtype == torch.float32
 

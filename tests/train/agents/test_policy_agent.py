@@ -30,10 +30,18 @@ def test_another_model_has_no_training_step() -> None:
     assert (found.source, found.version, found.config.model) == ("Qwen/Qwen3-0.6B", None, "Qwen/Qwen3-0.6B")
 
 
-@pytest.mark.parametrize(
-    ("others", "message"),
-    [({"form": "tools"}, "acts by texts, as in training"), ({"system_prompt": "Be quick."}, "without a system prompt")],
-)
-def test_what_a_model_was_not_trained_with_is_refused(others: dict[str, str], message: str) -> None:
-    with pytest.raises(ConfigurationError, match=message):
-        StoredModel.of(settings("Qwen/Qwen3-0.6B", **others))
+def test_calls_of_tools_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="acts by texts, as in training"):
+        StoredModel.of(settings("Qwen/Qwen3-0.6B", form="tools"))
+
+
+def test_the_system_prompt_is_that_of_the_settings_else_that_of_the_run(tmp_path: Path) -> None:
+    run = TrainConfig(environment="catch", model="smollm2", system_prompt="Be kind.")
+    run.save(tmp_path / "config.yaml")
+    (tmp_path / "model").mkdir()
+    assert settings(tmp_path).with_defaults().system_prompt == "Be kind."
+    assert StoredModel.of(settings(tmp_path)).config.system_prompt == "Be kind."
+    assert StoredModel.of(settings(tmp_path, system_prompt="Be quick.")).config.system_prompt == "Be quick."
+    tiny = settings("tiny", system_prompt="Be quick.")
+    with pytest.raises(ConfigurationError, match="system_prompt needs a pretrained model"):
+        StoredModel.of(tiny)

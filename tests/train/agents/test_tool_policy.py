@@ -18,6 +18,7 @@ from openenv.records.scores import AFTER, BEFORE, RANDOM
 from openenv.train.agents.tool_policy import build_call_tokenizer, call_renderer
 from openenv.train.dataset.collecting import collect
 from openenv.train.episodes.episode import Episode, Turn
+from openenv.train.forms.form import prompt_messages
 from openenv.train.forms.moves import MoveResult
 from openenv.train.forms.tool_form import ToolForm
 from openenv.train.rollout.sessions import Sessions
@@ -75,17 +76,18 @@ def test_a_call_is_written_and_read_in_the_model_s_template(buttons: RunningServ
     tokenizer = chat_tokenizer(QWEN3)
     with Sessions.open(buttons.url, 1, with_tools=None) as sessions:
         assert sessions.tools is not None
-        form = ToolForm(sessions.tools, instructions="Act.")
+        form = ToolForm(sessions.tools, prompt=prompt_messages("Act."))
         renderer = call_renderer(tokenizer, chat_model(tokenizer), form, max_action_tokens=99, thinking=thinking)
         written = renderer.answer('press {"button": "red"}')
-        (move,) = renderer.read(written)
+        message, (move,) = renderer.read(written)
         assert (move.tool, move.arguments) == ("press", {"button": "red"})
         assert move.text == 'press {"button": "red"}'
         assert written[-1] in renderer.stop_ids
-        opening = tokenizer.decode(renderer.opening(None, "Press red."))
+        opening = tokenizer.decode(renderer.opening(form.opening_messages("Press red.")))
         assert "Act.\n\nPress red." in opening
         assert '"name": "press"' in opening
-        assert "pressed" in tokenizer.decode(renderer.reply(written, [MoveResult(move, "pressed")]))
+        replies = form.replies(message, [MoveResult(move, "pressed")])
+        assert "pressed" in tokenizer.decode(renderer.reply(written, replies))
 
 
 def test_examples_without_calls_make_no_vocabulary(buttons: RunningServer) -> None:

@@ -96,7 +96,8 @@ def assert_whole(record: traces.EpisodeRecord, note: dict[str, Any], step: int) 
     said = record.conversation
     assert said is not None
     assert record.entries[0].request == {"episode_id": record.episode.episode_id, **note["task"]}
-    assert len(record.steps) == note["length"] == len(said.messages) / 2
+    assert len(record.steps) == note["length"] == (len(said.messages) - 1) / 2
+    assert said.token_texts.keys() == set(map(str, (*said.prompt_ids, *said.completion_ids)))
     assert (said.model, said.model_version) == ("tiny", f"step {step - 1}")
     assert said.sampling["temperature"] == 1.0
     assert len(said.completion_ids) == len(said.logprobs) == len(said.env_mask)
@@ -126,7 +127,7 @@ def test_evaluations_are_on_record_apart_from_what_was_trained_on(recorded: RunF
     for record in records:
         said = record.conversation
         assert said is not None
-        assert record.episode.steps == len(record.steps) == len(said.messages) / 2
+        assert record.episode.steps == len(record.steps) == (len(said.messages) - 1) / 2
         assert sum(said.env_mask) == (record.episode.steps if said.model == "tiny" else 0)
         rewards.setdefault(said.extra["evaluation"], []).append(record.episode.reward)
     players = {"before training, greedy": "before training", "after training, greedy": "after training"}
@@ -201,6 +202,7 @@ def test_a_file_that_cannot_be_used_costs_the_traces_and_not_the_run(
 def batch(step: int) -> RolloutBatch:
     play = Play({"seed": step, "episode_id": f"episode {step}"}, shown=lambda _: "seen")
     play.begin(StepResult(None))
+    play.messages = [{"role": "user", "content": "seen"}, {"role": "assistant", "content": "half: \ud83d"}]
     play.act([Move("half: \ud83d", {"move": "up"})])
     play.note(StepResult(None, reward=1.0, done=True))
     return RolloutBatch("", step, [play], [0], {"temperature": 1.0})

@@ -5,10 +5,10 @@ from PIL import Image
 
 from openenv.adapters.text import ActionText
 from openenv.core.client_types import StepResult
-from openenv.train.episodes.episode import Turn
 from openenv.train.episodes.played_episode import text_of
+from openenv.train.forms.form import prompt_messages
 from openenv.train.forms.moves import Move, MoveResult
-from openenv.train.forms.text_form import TextForm, turn_messages
+from openenv.train.forms.text_form import TextForm
 from openenv.train.tools.contents import Content, blocks_of
 
 ACTIONS = ActionText({"properties": {"move": {"enum": ["left", "right"]}}, "required": ["move"]}, "left")
@@ -36,9 +36,22 @@ def test_a_conversation_opens_with_the_instructions(observation: Content) -> Non
     assert message["role"] == "user"
     assert text_of(message["content"]) == "Answer left or right.\n\nball 3"
     assert isinstance(observation, str) or message["content"][0] is PICTURE
-    assert FORM.opening_messages(observation, "Catch.") == [{"role": "system", "content": "Catch."}, message]
-    assert FORM.opening_messages(None, "Catch.") == [{"role": "system", "content": "Catch."}]
-    assert TextForm(ACTIONS).opening(observation) == observation
+    system = {"role": "system", "content": "Catch."}
+    with_system = TextForm(ACTIONS, "Answer left or right.", prompt=prompt_messages(system_prompt="Catch."))
+    assert with_system.opening_messages(observation) == [system, message]
+    assert with_system.opening_messages(None) == [system]
+    assert TextForm(ACTIONS).opening_messages(observation) == [{"role": "user", "content": observation}]
+
+
+@pytest.mark.parametrize("observation", ["ball 3", seen("ball 3")])
+def test_the_goal_stands_before_the_instructions(observation: Content) -> None:
+    question = [{"role": "user", "content": "Which way?\n\n"}]
+    form = TextForm(ACTIONS, "Answer left or right.", prompt=prompt_messages("Catch the ball.", question=question))
+    (message,) = form.opening_messages(observation)
+    assert text_of(message["content"]) == "Catch the ball.\n\nWhich way?\nAnswer left or right.\n\nball 3"
+    (without,) = TextForm(ACTIONS, prompt=prompt_messages("Catch the ball.")).opening_messages(observation)
+    assert text_of(without["content"]) == "Catch the ball.\n\nball 3"
+    assert isinstance(observation, str) or message["content"][0] is without["content"][0] is PICTURE
 
 
 def test_an_answer_is_one_action() -> None:
@@ -54,8 +67,9 @@ def test_an_answer_is_one_action() -> None:
 @pytest.mark.parametrize("observation", ["ball 2", seen("ball 2")])
 def test_a_problem_stands_before_what_is_seen_now(observation: Content) -> None:
     move = Move("left", {"move": "left"})
-    _, said, reply = FORM.conversation("ball 3", [MoveResult(move, observation, None, StepResult({}))])
+    said = FORM.answer(move, 0)
     assert said == {"role": "assistant", "content": "left"}
+    (reply,) = FORM.replies(said, [MoveResult(move, observation, None, StepResult({}))])
     assert reply == {"role": "user", "content": observation}
     (refused,) = FORM.replies(said, [MoveResult(move, observation, "The wall.")])
     assert text_of(refused["content"]) == "That was no legal action: The wall.\n\nball 2"
@@ -64,13 +78,3 @@ def test_a_problem_stands_before_what_is_seen_now(observation: Content) -> None:
     done = MoveResult(move, observation, "The wall.", StepResult({}))
     assert FORM.replies(said, [done]) == [refused]
     assert FORM.replies(said, [], failed=True) == []
-
-
-def test_turns_are_observations_and_actions() -> None:
-    turns = [Turn("ball 3", "left", 0.0), Turn("ball 2", "right", 1.0)]
-    assert [(message["role"], message["content"]) for message in turn_messages(turns)] == [
-        ("user", "ball 3"),
-        ("assistant", "left"),
-        ("user", "ball 2"),
-        ("assistant", "right"),
-    ]

@@ -6,14 +6,13 @@ import pytest
 
 from openenv.core.client_types import StepResult
 from openenv.core.env_server.mcp_types import Tool
+from openenv.train.forms.form import prompt_messages
 from openenv.train.forms.moves import Move, MoveResult
 from openenv.train.forms.tool_form import (
     EPISODE_FAILED,
     EPISODE_OVER,
     ToolForm,
-    call_message,
     call_text,
-    tool_messages,
 )
 from openenv.train.tools.contents import blocks_of
 from openenv.train.tools.environment_tools import EnvironmentTools
@@ -39,13 +38,16 @@ def test_results_are_shown_as_a_tool_gives_them() -> None:
 
 
 def test_a_conversation_opens_with_the_observation_behind_instructions() -> None:
-    told = ToolForm(TOOLS, instructions="Play well.")
-    assert FORM.opening("five letters") == "five letters"
-    assert told.opening("five letters") == "Play well.\n\nfive letters"
-    assert told.opening("") == "Play well."
+    told = ToolForm(TOOLS, prompt=prompt_messages("Play well."))
     picture = {"type": "image", "image": None}
-    assert FORM.opening([picture]) == [picture]
-    assert told.opening([picture]) == [{"type": "text", "text": "Play well.\n\n"}, picture]
+    for form, observation, content in (
+        (FORM, "five letters", "five letters"),
+        (told, "five letters", "Play well.\n\nfive letters"),
+        (told, "", "Play well.\n\n"),
+        (FORM, [picture], [picture]),
+        (told, [picture], [{"type": "text", "text": "Play well.\n\n"}, picture]),
+    ):
+        assert form.opening_messages(observation) == [{"role": "user", "content": content}]
     assert FORM.tools == TOOLS.schemas()
 
 
@@ -87,13 +89,7 @@ def test_each_call_is_answered_by_its_number() -> None:
     assert FORM.replies(answer(), []) == []
 
 
-@pytest.mark.parametrize(
-    ("move", "roles"),
-    [(Move("", CRANE, tool="guess"), ["assistant", "tool"]), (Move("<call", problem="?"), ["assistant", "user"])],
-)
-def test_what_could_not_be_read_is_answered_by_the_user(move: Move, roles: list[str]) -> None:
-    said = call_message(move)
-    messages = [said, *tool_messages(said, [MoveResult(move, "seen", move.problem)])]
-    assert [message["role"] for message in messages] == roles
-    assert messages[1]["content"] == (move.problem or "seen")
-    assert "tool_call_id" not in messages[1]
+@pytest.mark.parametrize("said", [{"role": "assistant", "content": "<call"}, answer(call({}, name='"}}'))])
+def test_a_call_that_is_none_of_a_tool_is_answered_as_one_that_there_is(said: dict[str, Any]) -> None:
+    (reply,) = FORM.replies(said, [MoveResult(Move("<call", problem="?"), "seen", "?")])
+    assert (reply["role"], reply["name"], reply["content"]) == ("tool", "guess", "?")

@@ -42,20 +42,25 @@ def shows(observation: str, problem: str | None = None) -> list[MoveResult]:
     return [MoveResult(Move("left"), observation, problem)]
 
 
-def messages_of(prompt: Any, observation: str) -> list[dict[str, Any]]:
-    return [*prompt[:-1], {**prompt[-1], "content": prompt[-1]["content"] + observation}]
+def opening(renderer: ChatRenderer, observation: str, prompt: list[dict[str, Any]] | None = None) -> str:
+    return decoded(renderer.opening(renderer.form.opening_messages(observation, prompt)))
+
+
+def reply(renderer: ChatRenderer, written: list[int], results: list[MoveResult]) -> list[int]:
+    return renderer.reply(written, renderer.form.replies(renderer.read(written).message, results))
 
 
 def test_an_answer_is_one_action() -> None:
-    assert chat(CHATML).read(encoded("right<|im_end|>")) == [Move("right", {"move": "right"})]
-    (wrong,) = chat(CHATML).read(encoded("up<|im_end|>"))
+    said = {"role": "assistant", "content": "right"}
+    assert chat(CHATML).read(encoded("right<|im_end|>")) == (said, [Move("right", {"move": "right"})])
+    (wrong,) = chat(CHATML).read(encoded("up<|im_end|>")).moves
     assert wrong == Move("up", {"move": "left"}, "expected one of left, right; got 'up'")
 
 
 def test_the_opening_is_the_prompt_the_instructions_and_the_observation() -> None:
     prompt = [{"role": "system", "content": "Catch."}, {"role": "user", "content": "Now: "}]
-    assert decoded(chat(CHATML, messages_of=messages_of).opening(prompt, "ball 3")) == (
-        "<|im_start|>system\nCatch.<|im_end|>\n<|im_start|>user\nNow: Answer left or right.\n\nball 3<|im_end|>\n"
+    assert opening(chat(CHATML), "ball 3", prompt) == (
+        "<|im_start|>system\nCatch.<|im_end|>\n<|im_start|>user\nNow: \nAnswer left or right.\n\nball 3<|im_end|>\n"
         "<|im_start|>assistant\n"
     )
 
@@ -74,7 +79,7 @@ def test_pictures_are_refused() -> None:
 
 
 def test_an_episode_opens_with_the_instructions_and_the_observation() -> None:
-    assert decoded(chat(CHATML).opening(None, "ball 3")) == (
+    assert opening(chat(CHATML), "ball 3") == (
         "<|im_start|>user\nAnswer left or right.\n\nball 3<|im_end|>\n<|im_start|>assistant\n"
     )
 
@@ -93,27 +98,27 @@ def test_an_episode_opens_with_the_instructions_and_the_observation() -> None:
 def test_between_two_actions_is_what_the_template_puts_there(template: str, between: str) -> None:
     renderer = chat(template)
     cut_off = encoded("left")
-    assert decoded(renderer.reply(cut_off, shows("ball 4"))) == between
+    assert decoded(reply(renderer, cut_off, shows("ball 4"))) == between
     ended = encoded("left<|im_end|>")
-    assert decoded([*ended, *renderer.reply(ended, shows("ball 4"))]) == f"left{between}"
+    assert decoded([*ended, *reply(renderer, ended, shows("ball 4"))]) == f"left{between}"
     # A model may end its turn by another of its end tokens: that one then stands for the template's.
     other_end = encoded("left<|endoftext|>")
-    assert renderer.reply(other_end, shows("ball 4")) == renderer.reply(ended, shows("ball 4"))
+    assert reply(renderer, other_end, shows("ball 4")) == reply(renderer, ended, shows("ball 4"))
 
 
 def test_a_template_without_an_end_token_still_goes_on() -> None:
     renderer = chat(ENDLESS)
-    assert decoded(renderer.reply(encoded("left"), shows("ball 4"))) == "\n\nuser: ball 4\n\nassistant:"
-    assert decoded(renderer.reply(encoded("left<|im_end|>"), shows("ball 4"))) == "\n\nuser: ball 4\n\nassistant:"
+    assert decoded(reply(renderer, encoded("left"), shows("ball 4"))) == "\n\nuser: ball 4\n\nassistant:"
+    assert decoded(reply(renderer, encoded("left<|im_end|>"), shows("ball 4"))) == "\n\nuser: ball 4\n\nassistant:"
 
 
 def test_thinking_is_left_to_the_template() -> None:
-    assert decoded(chat(THINKING, thinking=True).opening(None, "ball 3")).endswith("<|im_start|>assistant\n")
-    assert decoded(chat(THINKING).opening(None, "ball 3")).endswith("<think>\n\n</think>\n\n")
+    assert opening(chat(THINKING, thinking=True), "ball 3").endswith("<|im_start|>assistant\n")
+    assert opening(chat(THINKING), "ball 3").endswith("<think>\n\n</think>\n\n")
 
 
 def test_a_problem_is_shown() -> None:
-    between = decoded(chat(CHATML).reply(encoded("up"), shows("ball 4", "expected left or right")))
+    between = decoded(reply(chat(CHATML), encoded("up"), shows("ball 4", "expected left or right")))
     assert "user\nThat was no legal action: expected left or right\n\nball 4<|im_end|>" in between
 
 
@@ -129,8 +134,9 @@ def test_a_problem_is_shown() -> None:
     ],
 )
 def test_an_action_is_what_comes_after_the_reasoning(written: str, text: str) -> None:
-    (move,) = chat(CHATML).read(encoded(written))
+    message, (move,) = chat(CHATML).read(encoded(written))
     assert move.text == text
+    assert message["content"] == written.removesuffix("<|im_end|>"), "the record has all that the model wrote"
 
 
 def test_every_end_token_of_the_model_stops_an_action() -> None:
@@ -144,4 +150,4 @@ def test_a_tokenizer_without_a_template_is_refused() -> None:
 
 def test_a_template_that_hides_answers_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="does not show the assistant's messages"):
-        chat(DEAF).reply([5], shows("ball 4"))
+        reply(chat(DEAF), [5], shows("ball 4"))

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given, settings
@@ -16,11 +17,14 @@ from openenv.core.exceptions import (
     ServerExecutionError,
 )
 from openenv.train.episodes.episode import Episode
-from openenv.train.forms.moves import Move, MoveResult
+from openenv.train.episodes.played_episode import Message
+from openenv.train.forms.form import Form
+from openenv.train.forms.moves import Answer, Move, MoveResult
 from openenv.train.generation.generator import Completion
 from openenv.train.rollout.loop import play_together
 from openenv.train.rollout.model_actor import ModelActor
 from openenv.train.rollout.play import Limits, Play
+from openenv.train.rollout.renderer import Renderer
 
 STOP = 9
 PAD = 0
@@ -68,29 +72,52 @@ class ScriptedGenerator:
         self.rows = [self.rows[row] for row in rows]
 
 
-class CountingRenderer:
-    """Each token from 1 to 8 in an answer is a move; what comes of it is one token too."""
+class CountingForm(Form):
+    """Each number from 1 to 8 in an answer is a move; what comes of it is a number too."""
 
-    stop_ids = frozenset({STOP})
-    max_action_tokens = 5
-    pad_id = PAD
+    tools: ClassVar[list[dict[str, Any]]] = []
+    prompt: ClassVar[list[dict[str, Any]]] = [{"role": "user", "content": "0"}]
 
     def shown(self, result: StepResult[Any]) -> str:
         return str(result.observation)
 
-    def opening(self, prompt: Any, observation: str) -> list[int]:
-        return [100, 100 + prompt, *([] if observation == "" else [200 + int(observation)])]
+    def opening(self, before: Any, observation: Any) -> str:
+        return f"{before} {observation}"
 
-    def read(self, written: Sequence[int]) -> list[Move]:
+    def move(self, action: Any) -> Move:
+        return Move(str(action), action)
+
+    def read(self, answer: Message) -> list[Move]:
         return [
-            Move(str(token), action=None if token == 8 else token, problem="8 is none" if token == 8 else None)
-            for token in written
-            if token != STOP
+            Move(token, action=None if token == "8" else int(token), problem="8 is none" if token == "8" else None)
+            for token in answer["content"].split()
         ]
 
-    def reply(self, written: Sequence[int], results: Sequence[MoveResult]) -> list[int]:
-        assert [result.move for result in results] == self.read(written), "a reply follows only where all was done"
-        return [300, *(400 + int(str(result.observation)) for result in results)]
+    def answer(self, move: Move, turn: int) -> Message:
+        return {"role": "assistant", "content": move.text}
+
+    def replies(self, answer: Message, results: Sequence[MoveResult], *, failed: bool = False) -> list[Message]:
+        return [{"role": "user", "content": result.observation} for result in results]
+
+
+class CountingRenderer(Renderer):
+    """Each number is a token."""
+
+    def __init__(self) -> None:
+        super().__init__(SimpleNamespace(pad_token_id=PAD), CountingForm(), frozenset({STOP}), 5)  # type: ignore[arg-type]
+
+    def opening(self, messages: Sequence[Message]) -> list[int]:
+        (message,) = messages
+        number, _, observation = message["content"].partition(" ")
+        return [100, 100 + int(number), *([200 + int(observation)] if observation else [])]
+
+    def read(self, written: Sequence[int]) -> Answer:
+        message = {"role": "assistant", "content": " ".join(str(token) for token in written if token != STOP)}
+        return Answer(message, self.form.read(message))
+
+    def reply(self, written: Sequence[int], messages: Sequence[Message]) -> list[int]:
+        assert len(messages) == len(self.read(written).moves), "a reply follows only where all was done"
+        return [300, *(400 + int(message["content"]) for message in messages)]
 
     def answer(self, action: str) -> list[int]:
         return [int(action), STOP]
@@ -140,7 +167,8 @@ def play(
     generator.begin(
         [number for number, result in enumerate(began) if isinstance(result, StepResult) and not result.done]
     )
-    agent = ModelActor(generator, renderer, limits, range(len(scripts)))
+    prompts = [[{"role": "user", "content": str(number)}] for number in range(len(scripts))]
+    agent = ModelActor(generator, renderer, limits, prompts)
     play_together(agent, plays, CountingEnvironments(began, ends))
     return [play.episode for play in plays], [play.results for play in plays], generator
 

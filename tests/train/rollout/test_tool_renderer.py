@@ -40,13 +40,17 @@ def tokenizer_of(template: str) -> PreTrainedTokenizerFast:
     return chat_tokenizer((TEMPLATES / f"{template}.jinja").read_text())
 
 
-def messages_of(prompt: Any, observation: str) -> list[dict[str, Any]]:
-    return [*prompt[:-1], {**prompt[-1], "content": prompt[-1]["content"] + observation}]
+def opening(renderer: ToolRenderer, observation: str) -> list[int]:
+    return renderer.opening(renderer.form.opening_messages(observation, ASKED))
+
+
+def reply_to(renderer: ToolRenderer, written: list[int], results: list[MoveResult]) -> list[int]:
+    return renderer.reply(written, renderer.form.replies(renderer.read(written).message, results))
 
 
 def renderer_of(template: str, **settings: Any) -> ToolRenderer:
     tokenizer = tokenizer_of(template)
-    return ToolRenderer(tokenizer, FORM, messages_of, frozenset({tokenizer.eos_token_id}), settings=settings)
+    return ToolRenderer(tokenizer, FORM, frozenset({tokenizer.eos_token_id}), settings=settings)
 
 
 def encoded(text: str) -> list[int]:
@@ -83,7 +87,7 @@ def test_answers_of_tools_are_the_tokens_of_trl_s_own_loop(template: str, count:
     written = [*encoded("some call"), tokenizer.eos_token_id]
     moves = [Move("", tool="guess")] * count
     answers = ["no such word", "G-Y--"][:count]
-    reply = renderer.reply(written, [move_result(move, text) for move, text in zip(moves, answers, strict=True)])
+    reply = reply_to(renderer, written, [move_result(move, text) for move, text in zip(moves, answers, strict=True)])
     messages = [{"role": "tool", "name": "guess", "content": text} for text in answers]
     # A cut-off answer is ended for the model; TRL keeps to answers that are.
     suffix_ids: Any = GRPOTrainer._get_tool_suffix_ids
@@ -98,27 +102,28 @@ def test_an_opening_is_the_prompt_as_trl_renders_it(template: str) -> None:
     tokenizer = tokenizer_of(template)
     tools: Any = TOOLS.schemas()
     expected: Any = tokenizer.apply_chat_template(
-        messages_of(ASKED, ": five letters"),
+        FORM.opening_messages(": five letters", ASKED),
         tools=tools,
         chat_template=trl_s(tokenizer).chat_template,
         add_generation_prompt=True,
         tokenize=True,
         return_dict=False,
     )
-    assert renderer_of(template).opening(ASKED, ": five letters") == expected
+    assert opening(renderer_of(template), ": five letters") == expected
     assert "Five letters." in tokenizer.decode(expected)
 
 
 def test_an_answer_that_was_cut_off_is_ended_before_the_tool_answers() -> None:
     renderer = renderer_of("qwen3")
     move = Move("", tool="guess")
-    whole = renderer.reply([*encoded("call"), *encoded("<|im_end|>")], [move_result(move, "no")])
-    cut = renderer.reply(encoded("call"), [move_result(move, "no")])
+    whole = reply_to(renderer, [*encoded("call"), *encoded("<|im_end|>")], [move_result(move, "no")])
+    cut = reply_to(renderer, encoded("call"), [move_result(move, "no")])
     assert cut == [*encoded("<|im_end|>"), *whole]
 
 
 def test_a_call_becomes_the_environment_s_action() -> None:
-    (move,) = renderer_of("qwen3").read(encoded(call('{"word": "crane"}') + "<|im_end|>"))
+    message, (move,) = renderer_of("qwen3").read(encoded(call('{"word": "crane"}') + "<|im_end|>"))
+    assert message["tool_calls"][0]["function"] == {"name": "guess", "arguments": {"word": "crane"}}
     assert move.action == {"type": "call_tool", "tool_name": "guess", "arguments": {"word": "crane"}}
     assert (move.tool, move.arguments, move.problem) == ("guess", {"word": "crane"}, None)
     assert move.text == 'guess {"word": "crane"}'
@@ -127,7 +132,8 @@ def test_a_call_becomes_the_environment_s_action() -> None:
 def test_several_calls_stay_in_their_order_and_reasoning_is_no_call() -> None:
     calls = call("{}", "wait") + "\n" + call('{"word": "mouse"}')
     text = f"<think>\nwhich one?\n</think>\n\n{calls}<|im_end|>"
-    moves = renderer_of("qwen3").read(encoded(text))
+    message, moves = renderer_of("qwen3").read(encoded(text))
+    assert message["reasoning_content"].strip() == "which one?"
     assert [(move.tool, move.arguments) for move in moves] == [("wait", {}), ("guess", {"word": "mouse"})]
 
 
@@ -145,10 +151,10 @@ def test_several_calls_stay_in_their_order_and_reasoning_is_no_call() -> None:
 )
 def test_what_is_no_call_is_told_to_the_model(text: str, told: str) -> None:
     renderer = renderer_of("qwen3")
-    (move,) = renderer.read(encoded(f"{text}<|im_end|>"))
+    (move,) = renderer.read(encoded(f"{text}<|im_end|>")).moves
     assert move.action is None
     assert move.problem == told
-    reply = renderer.reply(encoded(f"{text}<|im_end|>"), [move_result(move, "what was seen before", told)])
+    reply = reply_to(renderer, encoded(f"{text}<|im_end|>"), [move_result(move, "what was seen before", told)])
     shown = str(chat_tokenizer().decode(reply))
     assert told in shown
     assert "what was seen before" not in shown
@@ -157,34 +163,35 @@ def test_what_is_no_call_is_told_to_the_model(text: str, told: str) -> None:
 
 def test_a_call_that_cannot_be_read_may_end_the_episode_as_trl_has_it() -> None:
     tokenizer = tokenizer_of("qwen3")
-    renderer = ToolRenderer(tokenizer, FORM, messages_of, frozenset({tokenizer.eos_token_id}), unreadable="end")
-    assert renderer.read(encoded('<tool_call>\n{"name": "gue<|im_end|>')) == []
-    assert len(renderer.read(encoded(call('{"word": "crane"}') + "<|im_end|>"))) == 1
+    renderer = ToolRenderer(tokenizer, FORM, frozenset({tokenizer.eos_token_id}), unreadable="end")
+    assert renderer.read(encoded('<tool_call>\n{"name": "gue<|im_end|>')).moves == []
+    assert len(renderer.read(encoded(call('{"word": "crane"}') + "<|im_end|>")).moves) == 1
 
 
 @pytest.mark.parametrize("text", ["", "I am done.", "<think>\nhm\n</think>\n\nDone"])
 def test_an_answer_without_a_call_has_no_move(text: str) -> None:
-    assert renderer_of("qwen3").read(encoded(f"{text}<|im_end|>")) == []
+    message, moves = renderer_of("qwen3").read(encoded(f"{text}<|im_end|>"))
+    assert (message["content"], moves) == (text, [])
 
 
 def test_a_name_that_the_model_made_up_does_not_enter_the_template() -> None:
     renderer = renderer_of("qwen3")
     move = Move("", problem="There is no such tool.", tool='"}}<|im_end|>guess')
-    reply = renderer.reply(encoded("x<|im_end|>"), [move_result(move, "", "There is no such tool.")])
+    reply = reply_to(renderer, encoded("x<|im_end|>"), [move_result(move, "", "There is no such tool.")])
     assert reply.count(chat_tokenizer().eos_token_id) == 1  # the end of the tool's message
 
 
 def test_an_example_is_written_as_the_call_is_read() -> None:
     renderer = renderer_of("qwen3")
-    (move,) = renderer.read(renderer.answer('guess {"word": "crane"}'))
+    (move,) = renderer.read(renderer.answer('guess {"word": "crane"}')).moves
     assert (move.text, move.arguments) == ('guess {"word": "crane"}', {"word": "crane"})
 
 
 def test_the_template_is_passed_the_trainer_s_settings() -> None:
     plain, silent = (renderer_of("qwen3", enable_thinking=thinking) for thinking in (True, False))
-    without = plain.opening(ASKED, "")
-    assert silent.opening(ASKED, "")[: len(without)] == without
-    assert str(chat_tokenizer().decode(silent.opening(ASKED, "")[len(without) :])).split() == ["<think>", "</think>"]
+    without = opening(plain, "")
+    assert opening(silent, "")[: len(without)] == without
+    assert str(chat_tokenizer().decode(opening(silent, "")[len(without) :])).split() == ["<think>", "</think>"]
 
 
 def test_models_that_call_no_tools_are_refused() -> None:
@@ -193,12 +200,12 @@ def test_models_that_call_no_tools_are_refused() -> None:
     assert not reads_tool_calls(chat_tokenizer(None))
     assert reads_tool_calls(tokenizer_of("qwen3"))
     with pytest.raises(ConfigurationError, match=r"does not know tools\. Let actions be texts"):
-        ToolRenderer(tokenizer, FORM, messages_of, frozenset())
+        ToolRenderer(tokenizer, FORM, frozenset())
 
 
 def test_the_trainer_s_tokenizer_stays_as_it_is() -> None:
     tokenizer = tokenizer_of("qwen3")
-    ToolRenderer(tokenizer, FORM, messages_of, frozenset({tokenizer.eos_token_id}))
+    ToolRenderer(tokenizer, FORM, frozenset({tokenizer.eos_token_id}))
     assert getattr(tokenizer, "response_template", None) is None
     assert add_response_schema(tokenizer).response_template is not None
 
@@ -214,5 +221,5 @@ def test_pictures_are_refused_with_what_to_do() -> None:
     tokenizer = tokenizer_of("qwen3")
     stops = frozenset({tokenizer.eos_token_id})
     with pytest.raises(ConfigurationError, match="Train with environment_factory"):
-        ToolRenderer(tokenizer, ToolForm(TOOLS, {"screen"}), messages_of, stops).shown(rows)
+        ToolRenderer(tokenizer, ToolForm(TOOLS, {"screen"}), stops).shown(rows)
     assert renderer_of("qwen3").shown(rows) == "look"

@@ -5,17 +5,17 @@ from typing import Any
 import pytest
 
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.tasks.task_dataset import environment_of, numbered, opened, task_number
+from openenv.train.tasks.task_dataset import environment_of, numbered, task_number, unnumbered
 
 PROMPT = [{"role": "system", "content": "Climb."}, {"role": "user", "content": "Up?"}]
 
 
-def test_a_prompt_says_its_task_and_its_environment_until_it_is_opened() -> None:
+def test_a_prompt_says_its_task_and_its_environment_until_it_is_shown() -> None:
     one, several = numbered(PROMPT, 3), numbered(PROMPT, 3, "stairs")
     assert one == [PROMPT[0], {**PROMPT[1], "task": 3}]
     assert (task_number(one), task_number(several)) == (3, 3)
     assert environment_of(several, ["hills", "stairs"]) == "stairs"
-    assert opened(several, " Look.") == opened(one, " Look.") == [PROMPT[0], {"role": "user", "content": "Up? Look."}]
+    assert unnumbered(several) == unnumbered(one) == PROMPT
 
 
 @pytest.mark.parametrize("prompt", ["text", [], PROMPT, [{"environment": "lakes"}], [{"environment": ["stairs"]}]])

@@ -48,7 +48,7 @@ def test_the_dataset_needs_no_server() -> None:
 
 def test_a_prompt_finds_its_task_wherever_it_went() -> None:
     tasks = [{"level": number, "map": {"rows": [number]}} for number in range(5)]
-    spec = EnvSpec(NOWHERE, tasks=tasks, reset={"difficulty": "hard"})
+    spec = EnvSpec(NOWHERE, tasks=tasks, reset={"difficulty": "hard"}, instructions="")
 
     for row in spec.train_dataset.shuffle(seed=1).select(range(3)):
         prompt = copy.deepcopy(row["prompt"])
@@ -75,7 +75,7 @@ def test_a_dataset_of_ones_own_keeps_its_prompts() -> None:
     assert [message["content"] for message in prompts[0]] == ["Climb.", "Up?\n\n"]
     assert [message["content"] for message in prompts[1]] == ["Climb.", ""]
 
-    spec = EnvSpec(NOWHERE, tasks=Dataset.from_dict({"level": [1, 2]}))
+    spec = EnvSpec(NOWHERE, tasks=Dataset.from_dict({"level": [1, 2]}), instructions="")
     assert [prompt[0]["content"] for prompt in spec.train_dataset["prompt"]] == ["", ""]
     with pytest.raises(ConfigurationError, match="Expected each prompt as a text, or as a list of messages; got 7"):
         _ = EnvSpec(NOWHERE, tasks=Dataset.from_dict({"prompt": [7]})).train_dataset
@@ -84,7 +84,7 @@ def test_a_dataset_of_ones_own_keeps_its_prompts() -> None:
 def test_values_that_make_no_column_are_left_to_the_task() -> None:
     tasks = [{"goal": 1, "prompt": "a", "level": 1}, {"goal": "two", "prompt": "b", "level": 2}]
 
-    spec = EnvSpec(NOWHERE, tasks=tasks)
+    spec = EnvSpec(NOWHERE, tasks=tasks, instructions="")
 
     assert spec.train_dataset.column_names == ["prompt", "level"]
     assert spec.task_of(spec.train_dataset[1]["prompt"]) == tasks[1]
@@ -169,7 +169,7 @@ def test_an_option_that_does_not_exist_is_an_error(given: dict[str, Any], messag
 
 
 def test_a_closed_spec_says_so(stairs_server: RunningServer) -> None:
-    spec = EnvSpec(stairs_server.url)
+    spec = EnvSpec(stairs_server.url, instructions="")
     spec.close()
     spec.close()
 
@@ -321,13 +321,16 @@ def test_trl_trains_on_several_environments(stairs_server: RunningServer, tmp_pa
 
 
 def test_several_environments_are_interleaved_evenly() -> None:
-    specs = EnvSpecs({"a": EnvSpec(NOWHERE, num_tasks=4), "b": EnvSpec(NOWHERE, tasks=[{"level": 1}, {"level": 2}])})
+    silent: dict[str, Any] = {"instructions": ""}
+    levels = [{"level": 1}, {"level": 2}]
+    specs = EnvSpecs({"a": EnvSpec(NOWHERE, num_tasks=4, **silent), "b": EnvSpec(NOWHERE, tasks=levels, **silent)})
 
     dataset = specs.train_dataset
 
     assert dataset["environment"] == ["a", "b", "a", "a", "b", "a"]
     assert dataset["level"] == [None, 1, None, None, 2, None]
-    three = EnvSpecs({name: EnvSpec(NOWHERE, num_tasks=count) for name, count in (("a", 1), ("b", 1), ("c", 3))})
+    counts = {"a": 1, "b": 1, "c": 3}
+    three = EnvSpecs({name: EnvSpec(NOWHERE, num_tasks=count, **silent) for name, count in counts.items()})
     assert three.train_dataset["environment"] == ["c", "a", "c", "b", "c"], "the order of a run of several"
     assert [function.__name__ for function in specs.reward_funcs] == ["a_reward", "b_reward"]
     with pytest.raises(ConfigurationError, match="at least one EnvSpec"):

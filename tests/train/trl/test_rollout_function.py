@@ -26,10 +26,11 @@ from openenv.core.exceptions import ConfigurationError, OpenEnvError
 from openenv.train.agents.tiny import build_model, build_tokenizer
 from openenv.train.agents.tiny_tools import build_tool_tokenizer
 from openenv.train.dataset.rollout_traces import RolloutTraces
+from openenv.train.forms.tool_form import ToolForm
 from openenv.train.generation import trainers
 from openenv.train.generation.transformers_generator import TransformersGenerator
 from openenv.train.quiet import quiet_libraries
-from openenv.train.tasks.task_dataset import opened
+from openenv.train.tasks.task_dataset import unnumbered
 from openenv.train.trl.env_spec import EnvSpec, EnvSpecs
 from openenv.train.trl.rollout_function import RolloutFunction
 
@@ -178,7 +179,7 @@ class TestTools:
         assert set(fields["episode_done"]) == {True, False}
         for number, prompt in enumerate(prompts_of(spec)):
             height = 1 + number % 4
-            messages = opened(prompt, f"step of {height}")
+            messages = ToolForm(spec.tools).opening_messages(f"step of {height}", unnumbered(prompt))
             assert fields["prompt_ids"][number] == tokenizer.apply_chat_template(
                 messages, tools=spec.tools.schemas(), add_generation_prompt=True, return_dict=False
             )
@@ -244,6 +245,9 @@ class TestTools:
             assert conversation.tools == spec.tools.schemas()
             opening, *said = conversation.messages
             assert opening["role"] == "user"
+            rest = said[2 * len(steps) :]
+            assert [message["role"] for message in rest] in ([], ["assistant"]), "an answer without a call ends it"
+            said = said[: 2 * len(steps)]
             assert [message["role"] for message in said[::2]] == ["assistant"] * len(steps)
             calls = [message.get("tool_calls", [{}])[0].get("function", {}).get("name", "") for message in said[::2]]
             assert calls == [step.tool for step in steps]
@@ -298,7 +302,7 @@ class TestText:
         told = "Answer with exactly one of these and nothing else: up, wait, fall asleep."
         assert tokenizer.decode(fields["prompt_ids"][0]) == (
             "<|im_start|>system\nClimb.<|im_end|>\n<|im_start|>user\n"
-            f"These are stairs.\n\n{told}\n\nstep of 1<|im_end|>\n<|im_start|>assistant\n"
+            f"These are stairs.\n{told}\n\nstep of 1<|im_end|>\n<|im_start|>assistant\n"
         )
         assert all(len(run) <= 6 for number in SEEDS for run in written(fields, number))
         assert all(fields["episode_done"])

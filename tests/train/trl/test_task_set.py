@@ -9,11 +9,10 @@ from tests.support.environments.common import CounterEnvironment
 from tests.support.servers import RunningServer
 
 from openenv.auto.target import Target
-from openenv.core.client_types import StepResult
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.rollout.sessions import Sessions
-from openenv.train.tasks.task_dataset import numbered
+from openenv.train.tasks.task_dataset import numbered, unnumbered
 from openenv.train.trl.task_set import TaskSet
 
 NOWHERE = Target.of("http://127.0.0.1:9")
@@ -21,7 +20,7 @@ NOWHERE = Target.of("http://127.0.0.1:9")
 
 def test_a_prompt_and_its_row_have_one_task() -> None:
     tasks = [{"level": number, "map": {"rows": [number]}} for number in range(5)]
-    task_set = TaskSet(target=NOWHERE, tasks=tasks, reset={"difficulty": "hard"})
+    task_set = TaskSet(target=NOWHERE, tasks=tasks, reset={"difficulty": "hard"}, instructions="")
     for number in (3, 0):
         prompt = numbered(task_set.prompt(number), number, "stairs")
         assert task_set.task_of(prompt) == {**tasks[number], "difficulty": "hard"}
@@ -35,22 +34,26 @@ def test_a_row_of_a_foreign_dataset_is_a_task_without_the_trainer_s_columns() ->
     assert task_set.task_of_row({"seed": 3}) == {"difficulty": "hard", "seed": 3}
 
 
-def test_a_conversation_begins_as_trl_has_it(stairs_server: RunningServer) -> None:
-    task_set = TaskSet(target=Target.of(stairs_server.url), num_tasks=1, instructions="Go.")
+def test_a_prompt_is_the_instructions_and_no_server_is_needed() -> None:
+    task_set = TaskSet(target=NOWHERE, num_tasks=1, system_prompt="Be quick.", instructions="Go.")
     prompt = numbered(task_set.prompt(0), 0)
-    assert task_set.messages_of(prompt, StepResult({"text": "Look."})) == [{"role": "user", "content": "Go.\n\nLook."}]
-    task_set.close()
-
-
-def test_a_conversation_begins_with_what_is_shown_without_a_server() -> None:
-    task_set = TaskSet(target=NOWHERE, num_tasks=1, instructions="Go.")
-    prompt = numbered(task_set.prompt(0), 0)
-    picture = {"type": "image", "image": object()}
-    assert task_set.messages_of(prompt, "Look.") == [{"role": "user", "content": "Go.\n\nLook."}]
-    assert task_set.messages_of(prompt, [picture]) == [
-        {"role": "user", "content": [{"type": "text", "text": "Go.\n\n"}, picture]}
+    assert prompt[-1]["task"] == 0
+    assert unnumbered(prompt) == [
+        {"role": "system", "content": "Be quick."},
+        {"role": "user", "content": "Go.\n\n"},
     ]
-    assert prompt[0]["task"] == 0
+
+
+def test_a_prompt_is_the_goal_unless_there_are_instructions(stairs_server: RunningServer) -> None:
+    served = TaskSet(target=Target.of(stairs_server.url), num_tasks=1)
+    (message,) = served.prompt(0)
+    assert message["content"].startswith("You act in the environment StairsEnvironment. ")
+    served.close()
+    packaged = TaskSet(target=Target.of("catch"), num_tasks=1)
+    (message,) = packaged.prompt(0)
+    assert message["content"].startswith("You act in the environment catch. ")
+    assert packaged._sessions is None, "a package needs no server for it"
+    assert TaskSet(target=NOWHERE, instructions="").prompt(0) == [{"role": "user", "content": ""}]
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from openenv.core.client.blocking import (
 from openenv.core.client.formats import WireFormat, foreign_observation_warning
 from openenv.core.client.launch import Bootstrapping
 from openenv.core.client.results import ActT, Done, ObsT, StateT, StepResult
-from openenv.core.client.server_api import fetch_schemas, fetch_tasks
+from openenv.core.client.server_api import fetch_metadata, fetch_schemas, fetch_tasks
 from openenv.core.client.sync import SyncEnvClient
 from openenv.core.client.transport.connection import Endpoint
 from openenv.core.client.transport.pool import open_session
@@ -445,6 +445,12 @@ class EnvClient(Bootstrapping, Done, ABC, Generic[ActT, ObsT, StateT]):
         assert self._base_url is not None
         timeout_s = None if self._message_timeout_s is None else self._connect_timeout_s + self._message_timeout_s
         return await asyncio.to_thread(fetch_schemas, self._base_url, self._headers, timeout_s, self._ssl)
+
+    async def _metadata(self) -> Any:
+        """Read the name and description that the server publishes; ``None`` where it has none."""
+        await self._started()
+        assert self._base_url is not None
+        return await asyncio.to_thread(fetch_metadata, self._base_url, self._headers, self._ssl)
 
     @blocks_outside_loop
     async def tasks(self, split: str = "train") -> list[dict[str, Any]]:

@@ -66,6 +66,24 @@ def fetch_schemas(
     return {part: schema for part, schema in document.items() if isinstance(schema, dict)}
 
 
+def fetch_metadata(base_url: str, headers: Mapping[str, str] | None = None, ssl: SSLContext | None = None) -> Any:
+    """Request the name and description that a server publishes; ``None`` where it has none. This blocks.
+
+    Raises:
+        ConfigurationError: The address is none.
+        ConnectionFailedError: There is no server, or it answers with no document.
+        ServerUnauthorizedError: It expects a token, or another one.
+    """
+    server = _Server(base_url, headers or {}, _SCHEMAS_TIMEOUT_S, ssl)
+    try:
+        return server.request("/metadata")
+    except _StatusError:
+        return None
+    except _NoAnswerError as error:
+        at = without_query(url_with_path(server.address, "/metadata"))
+        raise ConnectionFailedError(f"Expected the environment's name and description at {at}, but: {error}") from None
+
+
 def fetch_tasks(
     base_url: str, split: str, headers: Mapping[str, str] | None = None, ssl: SSLContext | None = None
 ) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from openenv.core.typed_client import TypedEnvClient
 from openenv.core.wire.redaction import remember_secret
 from openenv.train.agents.model_api import request_answer, usage_of
 from openenv.train.episodes.played_episode import Message, PlayedEpisode, Usage
-from openenv.train.forms.form import Form
+from openenv.train.forms.form import Form, prompt_messages
 from openenv.train.forms.moves import Move
 from openenv.train.forms.openai_messages import from_openai
 from openenv.train.forms.text_form import TextForm
@@ -29,6 +29,7 @@ from openenv.train.rollout.loop import play_episodes
 from openenv.train.rollout.play import Play
 from openenv.train.tools.contents import observed_pixels
 from openenv.train.tools.environment_tools import EnvironmentTools
+from openenv.train.tools.goals import served_goal
 
 if TYPE_CHECKING:
     from openai.types.chat import ChatCompletion
@@ -60,6 +61,7 @@ class ApiAgent:
         actions: Whether the model acts by calls of tools, or by texts.
         system_prompt: The first message of every conversation; ``None`` for none.
         instructions: How an action is written, where actions are texts; ``None`` for the text of the action's schema.
+            The environment's name and description come before it.
         temperature: Temperature of sampling; ``None`` for the server's own.
         max_tokens: Tokens that an answer may have; ``None`` for the server's own limit.
         max_turns: Actions after which an episode is cut off.
@@ -124,7 +126,7 @@ class ApiAgent:
             ConfigurationError: The model's server refuses the request.
             ConnectionFailedError: There is no server of the model, or it fails again and again.
         """
-        return (played for _, played in self._episodes(client, list(enumerate(tasks))))
+        return (played for _, played in self._episodes(client, list(enumerate(tasks)), None))
 
     def batches(self, tasks: "Sequence[NumberedTask]", sessions: "Sessions") -> "Iterator[list[EndedEpisode]]":
         """Play one episode for each task in a session of its own, and yield each as it ends, under its number.
@@ -137,14 +139,14 @@ class ApiAgent:
             ConfigurationError: The model's server refuses the request.
             ConnectionFailedError: There is no server of the model, or it fails again and again.
         """
-        return ([ended] for ended in self._episodes(sessions.client, tasks))
+        return ([ended] for ended in self._episodes(sessions.client, tasks, sessions.goal))
 
     def _episodes(
-        self, client: "SyncEnvClient[Any, Any, Any]", tasks: "Sequence[NumberedTask]"
+        self, client: "SyncEnvClient[Any, Any, Any]", tasks: "Sequence[NumberedTask]", goal: str | None
     ) -> "Iterator[EndedEpisode]":
         offered = EnvironmentTools.of(client) if self.actions == "tools" else ActionText(_action_of(client))
         loop = background_loop()
-        ending = self._ending(client.async_client, tasks, offered)
+        ending = self._ending(client.async_client, tasks, offered, goal)
         try:
             while (ended := loop.run(_next_of(ending))) is not None:
                 yield ended
@@ -156,13 +158,14 @@ class ApiAgent:
         client: "EnvClient[Any, Any, Any]",
         tasks: "Sequence[NumberedTask]",
         offered: EnvironmentTools | ActionText,
+        goal: str | None,
     ) -> "AsyncIterator[EndedEpisode]":
         """Play one episode for each task in concurrent workers, and yield each as it ends."""
         todo = iter(tasks)
         ended: asyncio.Queue[EndedEpisode | BaseException] = asyncio.Queue()
         count = min(self.concurrency, len(tasks))
         await client._started()
-        form = await self._form(client, offered)
+        form = await self._form(client, offered, await served_goal(client) if goal is None else goal)
         async with AsyncOpenAI(**self._address) as api:
             request = partial(request_answer, api, self.model, self._settings)
             workers = [
@@ -196,7 +199,7 @@ class ApiAgent:
                 return  # the first worker plays, and as many others as the server has sessions for
             try:
                 for index, task in todo:
-                    conversation = _Conversation(request, form, self.system_prompt)
+                    conversation = _Conversation(request, form)
                     play = Play(task, max_turns=self.max_turns, shown=form.shown)
                     played_session = _PatientSession(session, partial(conversation.call_of, play))
                     with genai_span(INVOKE_AGENT, self.model, self._about, task.get("episode_id")):
@@ -211,13 +214,16 @@ class ApiAgent:
     def _about(self) -> dict[str, Any]:
         return {"gen_ai.provider.name": "openai", "gen_ai.request.model": self.model}
 
-    async def _form(self, client: "EnvClient[Any, Any, Any]", offered: EnvironmentTools | ActionText) -> Form:
+    async def _form(
+        self, client: "EnvClient[Any, Any, Any]", offered: EnvironmentTools | ActionText, goal: str
+    ) -> Form:
         """Return the form of results and actions."""
         pixels = await observed_pixels(client)
+        prompt = prompt_messages(goal, self.system_prompt)
         if isinstance(offered, EnvironmentTools):
-            return ToolForm(offered, pixels)
+            return ToolForm(offered, pixels, prompt)
         instructions = offered.instructions() if self.instructions is None else self.instructions
-        return TextForm(offered, instructions, pixels)
+        return TextForm(offered, instructions, pixels, prompt)
 
 
 class _PatientSession:
@@ -265,40 +271,38 @@ class _PatientSession:
 
 
 class _Conversation:
-    """Actor with a model in one episode, which keeps the conversation."""
+    """Actor with a model in one episode, which writes the conversation."""
 
-    def __init__(self, request: "Request", form: Form, system_prompt: str | None) -> None:
+    def __init__(self, request: "Request", form: Form) -> None:
         self._request = request
         self._form = form
-        self._system_prompt = system_prompt
-        self._messages: list[Message] = []
         self._usage = Usage()
 
     def begin(self, plays: Sequence[Play]) -> None:
         """Write the first messages; after a reset that failed, without an observation."""
         (play,) = plays
-        observation = None if play.first is None else play.observation
-        self._messages = self._form.opening_messages(observation, self._system_prompt)
+        play.messages = self._form.opening_messages(None if play.first is None else play.observation)
 
     async def act(self, plays: Sequence[Play]) -> list[list[Move]]:
         """Request the model's answer; there is none where the conversation has grown too long for it."""
-        completion = await self._request(self._messages, self._form.tools)
+        (play,) = plays
+        completion = await self._request(play.messages, self._form.tools)
         if completion is None:
             return [[]]
         self._usage += usage_of(completion)
         answer = from_openai(completion.choices[0].message, with_calls=bool(self._form.tools))
-        self._messages.append(answer)
+        play.messages.append(answer)
         return [self._form.read(answer)]
 
     def see(self, plays: Sequence[Play]) -> None:
         """Append the results of the answer."""
         (play,) = plays
-        answer = self._messages[-1]
-        self._messages += self._form.replies(answer, play.answered, failed=play.episode.error is not None)
+        failed = play.episode.error is not None
+        play.messages += self._form.replies(play.messages[-1], play.answered, failed=failed)
 
     def call_of(self, play: Play) -> tuple[str, str] | None:
         """Return id and name of the tool call that is done now; ``None`` where actions are texts."""
-        calls = self._messages[-1].get("tool_calls")
+        calls = play.messages[-1].get("tool_calls")
         if not calls:
             return None
         call = calls[len(play.answered)]
@@ -306,7 +310,7 @@ class _Conversation:
 
     def played(self, index: int, play: Play) -> PlayedEpisode:
         """Return the episode under its number, with the conversation."""
-        return PlayedEpisode(index, play.episode, self._messages, self._form.tools, self._usage)
+        return PlayedEpisode(index, play.episode, play.messages, self._form.tools, self._usage)
 
 
 def _action_of(client: "SyncEnvClient[Any, Any, Any]") -> Any:

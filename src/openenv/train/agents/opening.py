@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.agents.agent import Agent
 from openenv.train.agents.player_agent import PlayerAgent, form_of, random_players, scripted_players
-from openenv.train.rollout.sessions import CAPACITY_WAIT_S, Sessions, environment_client
+from openenv.train.rollout.sessions import CAPACITY_WAIT_S, Sessions
 from openenv.train.settings.names import check_environment, check_model
 from openenv.train.settings.play_settings import PlaySettings
 from openenv.train.tasks.seeds import derived_seed
@@ -40,16 +40,15 @@ def open_agent(
     """
     if settings.llm_endpoint is not None:
         agent = _api_agent(settings, count)
-        client = environment_client(
+        with Sessions.unopened(
             settings.environment,
             settings.base_url,
             max_sessions=count,
             env_vars=env_vars,
             capacity_wait_s=CAPACITY_WAIT_S,
             message_timeout_s=settings.step_timeout_s,
-        )
-        with Sessions(settings.name, client) as sessions:
-            client.connect()
+        ) as sessions:
+            sessions.client.connect()
             yield agent, sessions
         return
     if settings.player is not None:
@@ -91,9 +90,8 @@ def _player_agent(settings: PlaySettings, sessions: Sessions) -> PlayerAgent:
     return PlayerAgent(
         make_player,
         lambda number, task: derived_seed(settings.seed, "player", number),
-        form_of(sessions),
+        form_of(sessions, settings.system_prompt),
         settings.turn_limit,
-        settings.system_prompt,
     )
 
 

@@ -8,7 +8,7 @@ from openenv.adapters.text import ActionText
 from openenv.train.agents.agent import BatchAgent
 from openenv.train.agents.players import Player, RandomPlayer, RandomToolPlayer
 from openenv.train.episodes.played_episode import PlayedEpisode
-from openenv.train.forms.form import Form
+from openenv.train.forms.form import Form, prompt_messages
 from openenv.train.forms.moves import Move
 from openenv.train.forms.text_form import TextForm
 from openenv.train.forms.tool_form import ToolForm
@@ -35,22 +35,18 @@ class PlayerAgent(BatchAgent):
         seed_of: PlayerSeed,
         form: Form,
         max_turns: int,
-        system_prompt: str | None = None,
     ) -> None:
         super().__init__(max_turns, form.shown)
         self._make_player = make_player
         self._seed_of = seed_of
         self._form = form
-        self._system_prompt = system_prompt
 
     def _act_in(self, plays: Sequence[Play], tasks: Sequence[NumberedTask], sessions: Sessions) -> None:
         players = [self._make_player(self._seed_of(number, task)) for number, task in tasks]
         play_together(_PlayerActor(players, self._form), plays, sessions)
 
     def _played(self, number: int, play: Play) -> PlayedEpisode:
-        observation = None if play.first is None else self._form.shown(play.first)
-        messages = self._form.conversation(observation, play.results, self._system_prompt)
-        return PlayedEpisode(number, play.episode, messages, self._form.tools)
+        return PlayedEpisode(number, play.episode, play.messages, self._form.tools)
 
 
 class _PlayerActor:
@@ -61,18 +57,25 @@ class _PlayerActor:
         self._form = form
 
     def begin(self, plays: Sequence[Play]) -> None:
-        """Do nothing: a player sees an observation when it has to choose."""
+        """Write the first messages; a player itself sees an observation when it has to choose."""
+        for play in plays:
+            play.messages = self._form.opening_messages(None if play.first is None else play.observation)
 
     async def act(self, plays: Sequence[Play]) -> list[list[Move]]:
         """Return the action that each player chooses."""
         return [[self._move(play)] for play in plays]
 
     def see(self, plays: Sequence[Play]) -> None:
-        """Do nothing: a player sees an observation when it has to choose."""
+        """Write the results of the actions."""
+        for play in plays:
+            failed = play.episode.error is not None
+            play.messages += self._form.replies(play.messages[-1], play.answered, failed=failed)
 
     def _move(self, play: Play) -> Move:
         assert play.last is not None, "an episode whose reset failed takes no moves"
-        return self._form.move(self._players[play.number](play.last.observation))
+        move = self._form.move(self._players[play.number](play.last.observation))
+        play.messages.append(self._form.answer(move, len(play.results)))
+        return move
 
 
 def random_players(
@@ -92,9 +95,10 @@ def scripted_players(sessions: Sessions) -> PlayerMaker | None:
     return cast("PlayerMaker", package.make_player)
 
 
-def form_of(sessions: Sessions) -> Form:
+def form_of(sessions: Sessions, system_prompt: str | None = None) -> Form:
     """Return the form of an environment's conversations: calls where its tools are offered, else texts."""
+    prompt = prompt_messages(sessions.goal, system_prompt)
     if sessions.tools is not None:
-        return ToolForm(sessions.tools, sessions.pixels)
+        return ToolForm(sessions.tools, sessions.pixels, prompt)
     actions = ActionText(sessions.action)
-    return TextForm(actions, sessions.instructions(actions), sessions.pixels)
+    return TextForm(actions, actions.instructions(), sessions.pixels, prompt)

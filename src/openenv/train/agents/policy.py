@@ -17,6 +17,7 @@ from openenv.train.agents.tiny import build_model, build_tokenizer, words_of
 from openenv.train.agents.tool_policy import build_call_tokenizer, call_renderer
 from openenv.train.episodes.episode import Episode
 from openenv.train.example_check import call_examples_missing, several_with_calls
+from openenv.train.forms.form import prompt_messages
 from openenv.train.forms.text_form import TextForm
 from openenv.train.forms.tool_form import ToolForm
 from openenv.train.models import local_model
@@ -158,7 +159,8 @@ def _policy(config: TrainConfig, sessions: Sessions, model: Any, tokenizer: Any)
     elif config.is_tiny:
         renderer = PlainRenderer(tokenizer, actions, config.max_action_tokens)
     else:
-        form = TextForm(actions, sessions.instructions(actions), sessions.pixels)
+        prompt = prompt_messages(sessions.goal, config.system_prompt)
+        form = TextForm(actions, actions.instructions(), sessions.pixels, prompt)
         renderer = ChatRenderer(tokenizer, model, form, config.max_action_tokens, thinking=config.thinking)
     return Policy(model, tokenizer, renderer, actions)
 
@@ -187,7 +189,9 @@ def _call_renderer(
     # A call of the tiny policy has two tokens for each argument, and three around them.
     most = max(len(tool.input_schema.get("properties", {})) for tool in tools.tools)
     tokens = max(config.max_action_tokens, 2 * most + 3) if config.is_tiny else config.max_action_tokens
-    form = ToolForm(tools, sessions.pixels, "" if config.is_tiny else sessions.introduction())
+    # The tiny policy knows the words of observations alone.
+    prompt = None if config.is_tiny else prompt_messages(sessions.goal, config.system_prompt)
+    form = ToolForm(tools, sessions.pixels, prompt)
     return call_renderer(tokenizer, model, form, max_action_tokens=tokens, thinking=config.thinking)
 
 

@@ -12,7 +12,6 @@ from openenv.train.agents.agent import BatchAgent
 from openenv.train.agents.policy import Policy, load_policies
 from openenv.train.episodes.played_episode import PlayedEpisode, Usage
 from openenv.train.forms.moves import Move
-from openenv.train.forms.text_form import turn_messages
 from openenv.train.generation.sampling import Sampling
 from openenv.train.generation.transformers_generator import TransformersGenerator
 from openenv.train.quiet import quiet_libraries
@@ -69,7 +68,9 @@ class PolicyAgent(BatchAgent):
         episode = play.episode
         written = sum(episode.env_mask)
         usage = Usage(episode.length - written, written, model_version=self._version)
-        return PlayedEpisode(number, episode, turn_messages(episode.turns), [], usage)
+        renderer = self._policy.renderer
+        texts = renderer.texts([*episode.prompt_ids, *episode.completion_ids])
+        return PlayedEpisode(number, episode, play.messages, renderer.form.tools, usage, texts)
 
 
 class _PolicyActor:
@@ -117,21 +118,20 @@ class StoredModel:
         """Find the model that settings name: in a run's folder, in a folder of its own, or on the Hub.
 
         Raises:
-            ConfigurationError: The run has no model yet, or the settings name calls of tools or a system prompt.
+            ConfigurationError: The run has no model yet, or the settings name calls of tools.
         """
         if settings.form == "tools":
             raise ConfigurationError(
                 "A model without --llm-endpoint acts by texts, as in training. To have it call tools, serve it, as "
                 "with `transformers serve` or `vllm serve`, and give the address."
             )
-        if settings.system_prompt is not None:
-            raise ConfigurationError(
-                "A model without --llm-endpoint is shown what it was shown in training, without a system prompt. Leave "
-                "out --system-prompt, or serve the model and give the address."
-            )
         run = RunFolder(Path(str(settings.model)))
-        limits = {"max_turns": settings.max_turns, "max_action_tokens": settings.max_tokens}
-        given: dict[str, Any] = {name: value for name, value in limits.items() if value is not None}
+        own = {
+            "max_turns": settings.max_turns,
+            "max_action_tokens": settings.max_tokens,
+            "system_prompt": settings.system_prompt,
+        }
+        given: dict[str, Any] = {name: value for name, value in own.items() if value is not None}
         if not run.config.is_file():
             config = load_config(environment=settings.environment, model=settings.model, **given)
             return cls(config, str(settings.model))

@@ -52,7 +52,7 @@ def play_episode(
         move = Move("", tool=name, arguments=arguments)
         answer = call_message(move)
         result = MoveResult(move, str(getattr(environment, name)(**arguments)))
-        messages += [answer, *tool_messages(answer, [result])]
+        messages += [answer, *tool_messages(answer["tool_calls"], [result])]
     return [*messages, {"role": "assistant", "content": ""}]
 
 

@@ -11,7 +11,7 @@ from openenv.core.exceptions import ConfigurationError
 from openenv.train.agents.tiny_tools import build_tool_tokenizer
 from openenv.train.episodes.episode import Episode
 from openenv.train.forms.tool_form import ToolForm
-from openenv.train.rollout.renderer import stop_ids_of, user_message
+from openenv.train.rollout.renderer import stop_ids_of
 from openenv.train.rollout.tool_renderer import ToolRenderer
 from openenv.train.tools.environment_tools import EnvironmentTools
 
@@ -37,7 +37,6 @@ def call_renderer(
     return ToolRenderer(
         tokenizer,
         form,
-        user_message,
         stop_ids_of(tokenizer, model),
         settings={"enable_thinking": thinking},
         max_action_tokens=max_action_tokens,

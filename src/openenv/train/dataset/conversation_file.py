@@ -15,7 +15,7 @@ from openenv.traces.reading import open as open_traces
 from openenv.train.episodes.episode import Episode as PlayedRecord
 from openenv.train.episodes.played_episode import Message, text_of
 
-__all__ = ["ConversationFile", "stored_messages", "with_episode_id"]
+__all__ = ["ConversationFile", "stored_messages", "stored_texts", "with_episode_id"]
 
 _MEBIBYTE = 1024 * 1024
 
@@ -106,6 +106,12 @@ def stored_messages(messages: Sequence[Message]) -> Any:
     """Return messages without pictures, and without half of a surrogate pair, which a model may write."""
     texts = [{**message, "content": text_of(message["content"])} for message in messages]
     return json.loads(json.dumps(texts, ensure_ascii=False).encode("utf-8", "replace"))
+
+
+def stored_texts(episode: PlayedRecord, texts: Mapping[int, str]) -> dict[str, str]:
+    """Return the texts of an episode's tokens by their ids, as far as they are known."""
+    tokens = dict.fromkeys((*episode.prompt_ids, *episode.completion_ids))
+    return {str(token): texts[token] for token in tokens if token in texts}
 
 
 def _code(error: OpenEnvError | None) -> str | None:

@@ -9,7 +9,7 @@ from typing import Any, Self
 from openenv.core.exceptions import ConfigurationError
 from openenv.traces.episodes import Conversation
 from openenv.train.agents.agent import EndedEpisode
-from openenv.train.dataset.conversation_file import ConversationFile, stored_messages, with_episode_id
+from openenv.train.dataset.conversation_file import ConversationFile, stored_messages, stored_texts, with_episode_id
 from openenv.train.episodes.played_episode import PlayedEpisode
 from openenv.train.settings.play_settings import PlaySettings
 
@@ -93,9 +93,15 @@ class PlayTraces:
             completion_ids=episode.completion_ids,
             logprobs=episode.logprobs,
             env_mask=episode.env_mask,
+            token_texts=stored_texts(episode, played.token_texts),
             input_tokens=None if usage is None else usage.input_tokens or None,
             output_tokens=None if usage is None else usage.output_tokens or None,
             cost_usd=None if usage is None else usage.cost_usd,
             took_s=episode.took_s,
-            extra={"index": played.index, "illegal_actions": episode.illegal_actions},
+            extra={
+                "index": played.index,
+                "illegal_actions": episode.illegal_actions,
+                "cut_by": episode.cut_by,
+                "cut_answers": episode.cut_answers,
+            },
         )

@@ -19,11 +19,7 @@ from openenv.records.run_folder import RunFolder
 from openenv.traces.episodes import EVALUATION_ID, Conversation
 from openenv.traces.reading import open as open_traces
 from openenv.train.agents.agent import EndedEpisode
-from openenv.train.dataset.conversation_file import ConversationFile, stored_messages, with_episode_id
-from openenv.train.episodes.played_episode import Message
-from openenv.train.forms.moves import MoveResult
-from openenv.train.forms.text_form import turn_messages
-from openenv.train.forms.tool_form import call_message, tool_messages
+from openenv.train.dataset.conversation_file import ConversationFile, stored_messages, stored_texts, with_episode_id
 from openenv.train.rollout.play import Play
 from openenv.train.rollout.rollout_recorder import RolloutBatch
 from openenv.train.settings.config import TrainConfig
@@ -87,11 +83,10 @@ class RolloutTraces:
         step: int,
         player: str = "",
         sampling: Mapping[str, Any] | None = None,
-        tools: Sequence[Mapping[str, Any]] = (),
     ) -> "_EvaluationTraces":
         """Return the recorder of an evaluation before an optimiser step; of the model's, ``player`` is empty."""
         return _EvaluationTraces(
-            self, RolloutBatch(environment, step, (), (), sampling or {}, tools, evaluation=name, player=player)
+            self, RolloutBatch(environment, step, (), (), sampling or {}, evaluation=name, player=player)
         )
 
     def has(self, episode_id: str | None) -> bool:
@@ -218,7 +213,11 @@ class _EvaluationTraces:
     def add(self, episodes: Sequence[EndedEpisode]) -> None:
         """Have episodes written; drop them if too many wait already."""
         plays = [play for play, _ in episodes]
-        self._traces.add(replace(self._about, plays=plays, groups=range(len(plays))))
+        texts: dict[int, str] = {}
+        for _, played in episodes:
+            texts |= played.token_texts
+        batch = replace(self._about, plays=plays, groups=range(len(plays)), token_texts=texts)
+        self._traces.add(replace(batch, tools=episodes[0][1].tools) if episodes else batch)
 
 
 class _Writing:
@@ -289,7 +288,7 @@ def _conversation(model: str, batch: RolloutBatch, number: int, group: int, epis
     written = sum(episode.env_mask)
     return Conversation(
         episode_id,
-        messages=stored_messages(_messages(play, calls_tools=bool(batch.tools))),
+        messages=stored_messages(play.messages),
         tools=batch.tools,
         model=batch.player or model,
         model_version=None if batch.player else f"step {batch.step - 1}",
@@ -298,6 +297,7 @@ def _conversation(model: str, batch: RolloutBatch, number: int, group: int, epis
         completion_ids=episode.completion_ids,
         logprobs=episode.logprobs,
         env_mask=episode.env_mask,
+        token_texts=stored_texts(episode, batch.token_texts),
         input_tokens=None if batch.player else episode.length - written,
         output_tokens=None if batch.player else written,
         took_s=episode.took_s,
@@ -308,20 +308,6 @@ def _conversation(model: str, batch: RolloutBatch, number: int, group: int, epis
             "reward_components": episode.reward_components,
             "illegal_actions": episode.illegal_actions,
             "cut_by": episode.cut_by,
+            "cut_answers": episode.cut_answers,
         },
     )
-
-
-def _messages(play: Play, *, calls_tools: bool) -> list[Message]:
-    """Return the conversation of an episode as messages."""
-    turns = play.episode.turns
-    if not calls_tools:
-        return turn_messages(turns)
-    opening = turns[0].observation if turns else play.observation
-    return [{"role": "user", "content": opening}, *(each for result in play.results for each in _exchange(result))]
-
-
-def _exchange(result: MoveResult) -> list[Message]:
-    """Return a call of a tool and what it gave; or what could not be read as a call, and why."""
-    answer = call_message(result.move)
-    return [answer, *tool_messages(answer, [result])]

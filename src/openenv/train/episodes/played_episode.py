@@ -1,6 +1,7 @@
 """An episode with the conversation in which it was played."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from openenv.train.episodes.episode import Episode
@@ -44,9 +45,11 @@ class PlayedEpisode:
     Attributes:
         index: Its number among the episodes of its request, from 0.
         episode: The record.
-        messages: The conversation as chat templates read it. A tool call's arguments are a mapping.
+        messages: The conversation as chat templates read it, all that the player was shown and answered. A tool call's
+            arguments are a mapping. What comes after the last answer was shown to no player.
         tools: The tools that were offered, as chat templates read them; empty where actions are texts.
         usage: Tokens and cost of the model's answers; ``None`` for a player without a model.
+        token_texts: The texts of the episode's tokens by their ids; empty where they are not known.
     """
 
     index: int
@@ -54,6 +57,7 @@ class PlayedEpisode:
     messages: list[Message]
     tools: list[dict[str, Any]]
     usage: Usage | None = None
+    token_texts: Mapping[int, str] = field(default_factory=dict)
 
 
 def text_of(content: str | list[dict[str, Any]]) -> str:

@@ -7,9 +7,9 @@ from typing import Any
 from openenv.core.client_types import StepResult
 from openenv.train.episodes.played_episode import Message
 from openenv.train.forms.moves import Move, MoveResult
-from openenv.train.tools.contents import Content
+from openenv.train.tools.contents import Content, joined
 
-__all__ = ["Form"]
+__all__ = ["Form", "prompt_messages"]
 
 
 class Form(ABC):
@@ -17,17 +17,19 @@ class Form(ABC):
 
     Attributes:
         tools: The tools that are offered, as chat templates take them; empty where actions are texts.
+        prompt: The messages to whose last one the first observation is added, where an episode has none of its own.
     """
 
     tools: list[dict[str, Any]]
+    prompt: Sequence[Message]
 
     @abstractmethod
     def shown(self, result: StepResult[Any]) -> Content:
         """Return the content of a result that a model is shown."""
 
     @abstractmethod
-    def opening(self, observation: Content) -> Content:
-        """Return the user's first content, with that of the reset."""
+    def opening(self, before: Content, observation: Content) -> Content:
+        """Return the content of the user's first message: that of the prompt, and that of the reset."""
 
     @abstractmethod
     def move(self, action: Any) -> Move:
@@ -45,17 +47,25 @@ class Form(ABC):
     def replies(self, answer: Message, results: Sequence[MoveResult], *, failed: bool = False) -> list[Message]:
         """Return the messages after an assistant's; ``failed`` if the environment failed at a move after these."""
 
-    def opening_messages(self, observation: Content | None, system_prompt: str | None = None) -> list[Message]:
+    def opening_messages(self, observation: Content | None, prompt: Sequence[Message] | None = None) -> list[Message]:
         """Return the messages before the first answer; ``observation`` is ``None`` where the reset failed."""
-        system: list[Message] = [] if system_prompt is None else [{"role": "system", "content": system_prompt}]
-        return system if observation is None else [*system, {"role": "user", "content": self.opening(observation)}]
+        *before, last = self.prompt if prompt is None else prompt
+        if observation is None:
+            return before
+        return [*before, {**last, "content": self.opening(last["content"], observation)}]
 
-    def conversation(
-        self, observation: Content | None, results: Sequence[MoveResult], system_prompt: str | None = None
-    ) -> list[Message]:
-        """Return the messages of an episode with one move in each answer; ``observation`` as in `opening_messages`."""
-        messages = self.opening_messages(observation, system_prompt)
-        for turn, result in enumerate(results):
-            answer = self.answer(result.move, turn)
-            messages += [answer, *self.replies(answer, [result])]
-        return messages
+
+def prompt_messages(
+    goal: str = "", system_prompt: str | None = None, question: Sequence[Message] = ()
+) -> list[Message]:
+    """Return the messages to whose last one the first observation is added.
+
+    Args:
+        goal: Text of the user before everything else; empty for none.
+        system_prompt: The first message; ``None`` for none.
+        question: Messages of the task's own, the last of which is the user's; empty for none.
+    """
+    system: list[Message] = [] if system_prompt is None else [{"role": "system", "content": system_prompt}]
+    *before, last = question or [{"role": "user", "content": ""}]
+    content = joined(f"{goal}\n\n", last["content"]) if goal else last["content"]
+    return [*system, *before, {**last, "content": content}]

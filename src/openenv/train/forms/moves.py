@@ -1,13 +1,14 @@
-"""Moves of an agent, and their results."""
+"""Moves of an agent, the answers of a model that make them, and their results."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from openenv.core.client_types import StepResult
+from openenv.train.episodes.played_episode import Message
 from openenv.train.tools.contents import Content
 
-__all__ = ["Move", "MoveResult"]
+__all__ = ["Answer", "Move", "MoveResult"]
 
 
 # Made for every action of every episode, which a frozen dataclass would be slow at.
@@ -27,6 +28,18 @@ class Move(NamedTuple):
     problem: str | None = None
     tool: str = ""
     arguments: Mapping[str, Any] = MappingProxyType({})
+
+
+class Answer(NamedTuple):
+    """Answer of a model.
+
+    Attributes:
+        message: The assistant's message, with all that the model wrote.
+        moves: Its moves, in their order; with none the model ends the episode.
+    """
+
+    message: Message
+    moves: Sequence[Move]
 
 
 class MoveResult(NamedTuple):

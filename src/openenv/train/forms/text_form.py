@@ -1,27 +1,33 @@
 """Conversations in which an answer is the text of one action, and the user's message has its result."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from openenv.adapters.text import ActionText, observation_text
 from openenv.core.client_types import StepResult
-from openenv.train.episodes.episode import Turn
 from openenv.train.episodes.played_episode import Message, text_of
-from openenv.train.forms.form import Form
+from openenv.train.forms.form import Form, prompt_messages
 from openenv.train.forms.moves import Move, MoveResult
-from openenv.train.tools.contents import Content, call_content
+from openenv.train.tools.contents import Content, call_content, joined
 
-__all__ = ["TextForm", "turn_messages"]
+__all__ = ["TextForm"]
 
 
 class TextForm(Form):
     """Form of actions that are texts of `ActionText`, with instructions before the first observation."""
 
-    def __init__(self, actions: ActionText, instructions: str = "", pixels: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        actions: ActionText,
+        instructions: str = "",
+        pixels: Collection[str] = (),
+        prompt: Sequence[Message] | None = None,
+    ) -> None:
         self._actions = actions
         self._instructions = instructions
         self._pixels = pixels
         self.tools = []
+        self.prompt = prompt or prompt_messages()
 
     def shown(self, result: StepResult[Any]) -> Content:
         """Return the observation's text, behind its pictures."""
@@ -30,10 +36,13 @@ class TextForm(Form):
             return observation_text(result.observation)
         return _with_text(content, text_of(content))
 
-    def opening(self, observation: Content) -> Content:
-        """Return the instructions and the observation."""
-        text = text_of(observation)
-        return _with_text(observation, f"{self._instructions}\n\n{text}" if self._instructions else text)
+    def opening(self, before: Content, observation: Content) -> Content:
+        """Return the prompt, the instructions as its last line, and the observation."""
+        shown, text = text_of(before), text_of(observation)
+        if self._instructions:
+            lines = filter(None, (shown.removesuffix("\n\n"), self._instructions))
+            shown = "\n".join(lines) + "\n\n"
+        return _with_text(joined(before, observation), shown + text)
 
     def move(self, action: Any) -> Move:
         """Return the action with its text."""
@@ -55,15 +64,6 @@ class TextForm(Form):
     def replies(self, answer: Message, results: Sequence[MoveResult], *, failed: bool = False) -> list[Message]:
         """Return a message of the user with the observation, after the problem if there was one."""
         return [{"role": "user", "content": _next_content(result)} for result in results]
-
-
-def turn_messages(turns: Iterable[Turn]) -> list[Message]:
-    """Return observations and actions in turn, without instructions and without the last action's observation."""
-    return [
-        {"role": role, "content": text}
-        for turn in turns
-        for role, text in (("user", turn.observation), ("assistant", turn.action))
-    ]
 
 
 def _next_content(result: MoveResult) -> Content:

@@ -8,7 +8,7 @@ from openenv.core.client.tools import EPISODE_OVER
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import InvalidRequestError
 from openenv.train.episodes.played_episode import Message
-from openenv.train.forms.form import Form
+from openenv.train.forms.form import Form, prompt_messages
 from openenv.train.forms.moves import Move, MoveResult
 from openenv.train.tools.contents import Content, call_content, joined, refusal_text
 from openenv.train.tools.environment_tools import EnvironmentTools
@@ -21,21 +21,22 @@ EPISODE_FAILED = "The environment has failed, and the episode is over. No furthe
 class ToolForm(Form):
     """Form of actions that are calls; an answer without a call ends the episode, as it does in TRL's own loop."""
 
-    def __init__(self, tools: EnvironmentTools, pixels: Collection[str] = (), instructions: str = "") -> None:
+    def __init__(
+        self, tools: EnvironmentTools, pixels: Collection[str] = (), prompt: Sequence[Message] | None = None
+    ) -> None:
         self._tools = tools
         self._pixels = pixels
-        self._instructions = instructions
         self.names = tools.names
         self.tools = tools.schemas()
+        self.prompt = prompt or prompt_messages()
 
     def shown(self, result: StepResult[Any]) -> Content:
         """Return a call's content, or the first observation."""
         return call_content(result, self._pixels)
 
-    def opening(self, observation: Content) -> Content:
-        """Return the instructions, if there are any, and the observation."""
-        between = "\n\n" if self._instructions and observation else ""
-        return joined(f"{self._instructions}{between}", observation) if self._instructions else observation
+    def opening(self, before: Content, observation: Content) -> Content:
+        """Return the prompt and the observation."""
+        return joined(before, observation) if before else observation
 
     def move(self, action: Any) -> Move:
         """Return a call, whose text is the tool's name and the arguments in JSON."""
@@ -63,7 +64,11 @@ class ToolForm(Form):
 
     def replies(self, answer: Message, results: Sequence[MoveResult], *, failed: bool = False) -> list[Message]:
         """Return a message of the tool for each call of an answer; calls after the episode's end are not done."""
-        return tool_messages(answer, results, failed=failed)
+        # A name that the model made up, or wrote so that it can't be read, enters no chat template.
+        written = [{"function": {"name": result.move.tool}} for result in results]
+        calls = answer.get("tool_calls") or written
+        replies = tool_messages(calls, results, failed=failed)
+        return [reply if reply["name"] in self.names else {**reply, "name": self.names[0]} for reply in replies]
 
 
 def call_text(name: str, arguments: Any) -> str:
@@ -86,11 +91,10 @@ def call_message(move: Move, call_id: str = "") -> Message:
     return {"role": "assistant", "content": "", "tool_calls": [call]}
 
 
-def tool_messages(answer: Message, results: Sequence[MoveResult], *, failed: bool = False) -> list[Message]:
-    """Return the tools' messages after an assistant's, or the user's where no call was read, as `Form.replies` does."""
-    calls = answer.get("tool_calls")
-    if not calls:
-        return [{"role": "user", "content": result.content} for result in results]
+def tool_messages(
+    calls: Sequence[Mapping[str, Any]], results: Sequence[MoveResult], *, failed: bool = False
+) -> list[Message]:
+    """Return the tools' messages after an answer with calls, as `Form.replies` does."""
     contents: list[Content] = [*(result.content for result in results), *([EPISODE_FAILED] if failed else [])]
     contents += [EPISODE_OVER] * (len(calls) - len(contents))
     return [_tool_message(call, content) for call, content in zip(calls, contents, strict=False)]

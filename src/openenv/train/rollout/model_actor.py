@@ -1,10 +1,9 @@
 """Actor with a language model, which writes answers in many episodes at once and records every token."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.episodes.played_episode import text_of
+from openenv.train.episodes.played_episode import Message
 from openenv.train.forms.moves import Move
 from openenv.train.generation.generator import Completion, Generator
 from openenv.train.rollout.play import Limits, Play
@@ -16,15 +15,21 @@ __all__ = ["ModelActor"]
 class ModelActor:
     """Actor whose model writes all answers of a turn together, and of which no token is tokenised again.
 
+    The messages of each episode are the same conversation as text.
+
     Args:
         generator: Writes the answers; nothing was fed to it yet.
         renderer: Turns observations into tokens, and tokens into moves.
         limits: The limits at which episodes are cut off.
-        prompts: The prompts of the trainer's dataset by the episodes' numbers; ``None`` for none.
+        prompts: The messages before the first observation by the episodes' numbers; ``None`` for those of the form.
     """
 
     def __init__(
-        self, generator: Generator, renderer: Renderer, limits: Limits, prompts: Sequence[Any] | None = None
+        self,
+        generator: Generator,
+        renderer: Renderer,
+        limits: Limits,
+        prompts: Sequence[Sequence[Message]] | None = None,
     ) -> None:
         self._generator = generator
         self._renderer = renderer
@@ -41,7 +46,8 @@ class ModelActor:
         """
         for play in plays:
             prompt = None if self._prompts is None else self._prompts[play.number]
-            play.episode.prompt_ids = self._renderer.opening(prompt, text_of(play.observation))
+            play.messages = self._renderer.form.opening_messages(play.observation, prompt)
+            play.episode.prompt_ids = self._renderer.opening(play.messages)
             self._check_length(play)
             if play.is_over:
                 # Trainers refuse an empty completion.
@@ -55,18 +61,23 @@ class ModelActor:
         longest = self._renderer.max_action_tokens
         limits = [min(longest, self._limits.room(play.episode)) for play in plays]
         self._completions = self._generator.generate(limits, self._renderer.stop_ids)
-        for play, completion in zip(plays, self._completions, strict=True):
+        answers = [self._renderer.read(completion.token_ids) for completion in self._completions]
+        for play, completion, answer in zip(plays, self._completions, answers, strict=True):
             play.episode.add_written(completion.token_ids, completion.logprobs)
             play.episode.cut_answers += self._is_cut(completion)
-        return [self._renderer.read(completion.token_ids) for completion in self._completions]
+            play.messages.append(answer.message)
+        return [list(answer.moves) for answer in answers]
 
     def see(self, plays: Sequence[Play]) -> None:
         """Feed the results of the moves where the episode continues, and drop the rows of the others."""
         rows, fed = [], []
         for row, (play, completion) in enumerate(zip(plays, self._completions, strict=True)):
+            failed = play.episode.error is not None
+            replies = self._renderer.form.replies(play.messages[-1], play.answered, failed=failed)
+            play.messages += replies
             if play.is_over:
                 continue
-            reply = self._renderer.reply(completion.token_ids, play.answered)
+            reply = self._renderer.reply(completion.token_ids, replies)
             if len(reply) >= self._limits.room(play.episode):
                 play.cut("max_context")
                 continue

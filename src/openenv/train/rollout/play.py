@@ -14,7 +14,7 @@ from typing import Any, Literal
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import InvalidRequestError, OpenEnvError, RequestRejectedError
 from openenv.train.episodes.episode import Episode
-from openenv.train.episodes.played_episode import text_of
+from openenv.train.episodes.played_episode import Message, text_of
 from openenv.train.forms.moves import Move, MoveResult
 from openenv.train.tools.contents import Content, call_problem, refusal_text
 
@@ -87,6 +87,9 @@ class Play:
         # Results of the moves, but for one that the environment failed at; and those of the agent's last answer.
         self.results: list[MoveResult] = []
         self.answered: list[MoveResult] = []
+        # The conversation with the agent, as chat templates read it, which its actor writes. The messages after its
+        # last answer were read by no agent.
+        self.messages: list[Message] = []
         self._max_turns = sys.maxsize if max_turns is None else max_turns
         self._shown = shown
         self._moves: deque[Move] = deque()

@@ -1,7 +1,7 @@
 """Recorder of a rollout function's episodes, and the batches that it records."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from openenv.train.rollout.play import Play
@@ -20,6 +20,7 @@ class RolloutBatch:
         groups: Number of each episode's group, from 0; episodes of a group have the same prompt.
         sampling: Settings that the model's answers were sampled with, by name.
         tools: Tools that were offered, as chat templates take them; empty where actions are texts.
+        token_texts: The texts of the episodes' tokens by their ids.
         evaluation: Name of the evaluation that they are part of; empty for episodes that are trained on.
         player: Name of their player; empty for the model that is trained.
     """
@@ -30,6 +31,7 @@ class RolloutBatch:
     groups: Sequence[int]
     sampling: Mapping[str, Any]
     tools: Sequence[Mapping[str, Any]] = ()
+    token_texts: Mapping[int, str] = field(default_factory=dict)
     evaluation: str = ""
     player: str = ""
 

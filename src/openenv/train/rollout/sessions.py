@@ -9,7 +9,7 @@ from typing import Any, Self, cast
 
 from pydantic import BaseModel
 
-from openenv.adapters.text import ActionText, hidden_text_warning
+from openenv.adapters.text import hidden_text_warning
 from openenv.auto.discovery import find_environment, short_name
 from openenv.auto.making import make
 from openenv.auto.package import EnvironmentPackage
@@ -31,6 +31,7 @@ from openenv.core.wire.array_fields import pixel_fields_of
 from openenv.train.settings.config import STEP_TIMEOUT_S
 from openenv.train.tasks.task_choice import named_tasks
 from openenv.train.tools.environment_tools import EnvironmentTools, calls_tools_only
+from openenv.train.tools.goals import goal_text, served_goal
 
 __all__ = ["CAPACITY_WAIT_S", "Sessions", "environment_client", "has_only_tools", "package_of"]
 
@@ -111,23 +112,32 @@ class Sessions:
             ServerCapacityError: The server holds fewer sessions. Without v1 this error comes only with the first
                 `reset`.
         """
-        package = package_of(environment, base_url)
         if with_tools is None:
-            with_tools = has_only_tools(base_url or environment, package)
-        client = environment_client(
+            with_tools = has_only_tools(base_url or environment, package_of(environment, base_url))
+        sessions = cls.unopened(
             environment, base_url, max_sessions=count, env_vars=env_vars, message_timeout_s=step_timeout_s
         )
         try:
-            sessions = cls(short_name(environment) if package is None else package.name, client, package)
             if takes_fewer:
                 sessions._open_up_to(count)
             else:
                 sessions._vector_of(count)
             sessions.tools = sessions.ask_tools() if with_tools else None
         except BaseException:
-            client.close()
+            sessions.close()
             raise
         return sessions
+
+    @classmethod
+    def unopened(cls, environment: str, base_url: str | None = None, **client_options: Any) -> Self:
+        """Make the sessions of an environment, of which the first one that is used starts or reaches the server.
+
+        Raises:
+            EnvironmentNotFoundError: There is no such environment.
+        """
+        package = package_of(environment, base_url)
+        client = environment_client(environment, base_url, **client_options)
+        return cls(short_name(environment) if package is None else package.name, client, package)
 
     @property
     def reset_schema(self) -> Mapping[str, Any] | None:
@@ -226,18 +236,17 @@ class Sessions:
         if self.closed:
             raise ConfigurationError("The environment's sessions were closed; make a new EnvSpec.")
 
-    def instructions(self, actions: ActionText) -> str:
-        """Return the instructions before the first observation, for actions that are texts.
+    @cached_property
+    def goal(self) -> str:
+        """The environment's goal for a model: name and description of its package, else those that its server has.
 
-        Args:
-            actions: The environment's actions as text.
+        Raises:
+            ConnectionFailedError: The server can't be reached.
         """
-        return f"{self.introduction()}\n{actions.instructions()}"
-
-    def introduction(self) -> str:
-        """Return the environment's own instructions for a model."""
-        description = self.package.description if self.package else ""
-        return f"You act in the environment {self.name}. {description}"
+        if self.package is not None:
+            return goal_text(self.package.name, self.package.description)
+        served: str = wait_for(served_goal, self.client.async_client, self.name)
+        return served
 
     def named_tasks(self, name: str) -> list[dict[str, Any]]:
         """Return the tasks of a split, or those in a file; they are read once.
@@ -358,7 +367,7 @@ def environment_client(environment: str, base_url: str | None = None, **options:
     return make(base_url or environment, environment=environment if has_types else None, **options).sync()
 
 
-def package_of(environment: str, base_url: str | None = None) -> EnvironmentPackage | None:
+def package_of(environment: str | Target, base_url: str | None = None) -> EnvironmentPackage | None:
     """Return an environment's package; ``None`` of another library's, or of a server's where it is not installed.
 
     Raises:

@@ -11,13 +11,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from openenv.core.client_types import StepResult
 from openenv.core.documents import read_arguments
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.episodes.played_episode import Message
-from openenv.train.forms.moves import Move, MoveResult
+from openenv.train.forms.moves import Answer, Move
 from openenv.train.forms.tool_form import ToolForm, call_message
-from openenv.train.rollout.renderer import MessagesOf, text_only
+from openenv.train.rollout.renderer import Renderer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -30,13 +29,12 @@ _QUESTION: Message = {"role": "user", "content": "?"}
 _UNREADABLE = "No tool call could be read in that. Write it exactly as the tools are described."
 
 
-class ToolRenderer:
+class ToolRenderer(Renderer):
     """Renderer of conversations in which an answer calls tools, in their order; one without a call ends the episode.
 
     Args:
         tokenizer: A tokenizer whose chat template knows tools.
         form: The form of observations and calls.
-        messages_of: Makes the conversation up to the first answer.
         stop_ids: Tokens that end an answer.
         settings: Further settings of the template.
         max_action_tokens: Limit of an answer's tokens; ``None`` for that of the context alone.
@@ -50,21 +48,16 @@ class ToolRenderer:
         self,
         tokenizer: "PreTrainedTokenizerBase",
         form: ToolForm,
-        messages_of: MessagesOf,
         stop_ids: frozenset[int],
         *,
         settings: Mapping[str, Any] | None = None,
         max_action_tokens: int | None = None,
         unreadable: Unreadable = "tell",
     ) -> None:
+        longest = sys.maxsize if max_action_tokens is None else max_action_tokens
+        super().__init__(_reading_tokenizer(tokenizer), form, stop_ids, longest)
         self._form = form
         self._unreadable = unreadable
-        self._messages_of = messages_of
-        self.stop_ids = stop_ids
-        self.max_action_tokens = sys.maxsize if max_action_tokens is None else max_action_tokens
-        pad_id = tokenizer.pad_token_id
-        self.pad_id = int(tokenizer.eos_token_id if pad_id is None else pad_id)
-        self._tokenizer = _reading_tokenizer(tokenizer)
         self._settings = {**(settings or {}), "tools": form.tools}
         training_template = _training_template(self._tokenizer)
         if training_template is not None:
@@ -75,34 +68,26 @@ class ToolRenderer:
         self._before_answer = self._encoded(before_answer)
         self._opening_of_calls = self._learn_opening(before_answer)
 
-    def shown(self, result: StepResult[Any]) -> str:
-        """Return a call's content, or the first observation.
-
-        Raises:
-            ConfigurationError: It has pictures.
-        """
-        return text_only(self._form.shown(result))
-
-    def opening(self, prompt: Any, observation: str) -> list[int]:
-        """Return the tokens of the tools, the dataset's prompt and the first observation."""
-        messages = self._messages_of(prompt, text_only(self._form.opening(observation)))
+    def opening(self, messages: Sequence[Message]) -> list[int]:
+        """Return the template's tokens of the tools and the messages up to the first answer."""
         return self._encoded(self._rendered(messages, answer_follows=True))
 
-    def read(self, written: Sequence[int]) -> list[Move]:
-        """Return the calls in an answer; without any the agent ends the episode."""
+    def read(self, written: Sequence[int]) -> Answer:
+        """Return an answer with its calls; without any the agent ends the episode."""
         from trl.chat_template_utils import parse_response
 
         schemas: Any = self._form.tools
         message = parse_response(self._tokenizer, list(written), prefix=self._before_answer, tools=schemas)
-        calls = message.get("tool_calls") or []
-        if calls:
-            functions = [call.get("function", call) for call in calls]
-            return [self._form.call(str(each["name"]), read_arguments(each["arguments"])) for each in functions]
-        text = str(self._tokenizer.decode(list(written), skip_special_tokens=False))
-        if self._unreadable == "end" or self._opening_of_calls not in text:
-            return []
+        functions = [call.get("function", call) for call in message.get("tool_calls") or ()]
+        # Readers leave out what an answer that was cut off has begun, so its message is its text.
+        text: Message = {"role": "assistant", "content": self._words(written)}
+        if functions:
+            message["tool_calls"] = list(map(_read_call, functions))
+            return Answer(message if written[-1] in self.stop_ids else text, self._form.read(message))
+        if self._unreadable == "end" or self._opening_of_calls not in text["content"]:
+            return Answer(text, [])
         shown = str(self._tokenizer.decode(list(written), skip_special_tokens=True))
-        return [Move(shown, problem=_UNREADABLE)]
+        return Answer(text, [Move(shown, problem=_UNREADABLE)])
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> list[int]:
         """Return the tokens of an answer that calls a tool.
@@ -127,15 +112,13 @@ class ToolRenderer:
         name, _, arguments = action.partition(" ")
         return self.call(name, json.loads(arguments))
 
-    def reply(self, written: Sequence[int], results: Sequence[MoveResult]) -> list[int]:
-        """Return the template's tokens after the calls: the end of the answer, and the content of each result."""
-        # Whatever the model called, the template is shown a tool that there is.
-        called = [result.move.tool for result in results]
-        names = [name if name in self._form.names else self._form.names[0] for name in called]
+    def reply(self, written: Sequence[int], messages: Sequence[Message]) -> list[int]:
+        """Return the template's tokens after the calls: the end of the answer, and the message of each tool."""
+        names = [message["name"] for message in messages]
         calls = [{"type": "function", "function": {"name": name, "arguments": {}}} for name in names]
         answer: Message = {"role": "assistant", "content": "", "tool_calls": calls}
         before = self._rendered([_QUESTION, answer], answer_follows=False)
-        whole = self._rendered([_QUESTION, answer, *self._form.replies(answer, results)], answer_follows=True)
+        whole = self._rendered([_QUESTION, answer, *messages], answer_follows=True)
         if not whole.startswith(before):
             raise ConfigurationError(
                 f"The chat template of {self._tokenizer.name_or_path} writes a call of {names[0]} differently "
@@ -161,9 +144,9 @@ class ToolRenderer:
         pieces = [piece for piece in opening.split() if "think" not in piece]
         return pieces[0] if pieces else name
 
-    def _rendered(self, messages: list[Message], *, answer_follows: bool) -> str:
+    def _rendered(self, messages: Sequence[Message], *, answer_follows: bool) -> str:
         rendered: Any = self._tokenizer.apply_chat_template(
-            messages, tokenize=False, add_generation_prompt=answer_follows, **self._settings
+            list(messages), tokenize=False, add_generation_prompt=answer_follows, **self._settings
         )
         return str(rendered)
 
@@ -183,6 +166,11 @@ def reads_tool_calls(tokenizer: "PreTrainedTokenizerBase") -> bool:
     except ConfigurationError:
         return False
     return True
+
+
+def _read_call(function: Mapping[str, Any]) -> dict[str, Any]:
+    named = {"name": str(function["name"]), "arguments": read_arguments(function["arguments"])}
+    return {"type": "function", "function": named}
 
 
 def _reading_tokenizer(tokenizer: "PreTrainedTokenizerBase") -> "PreTrainedTokenizerBase":

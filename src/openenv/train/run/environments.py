@@ -74,7 +74,15 @@ def training_spec(config: TrainConfig, sessions: Mapping[str, Sessions]) -> EnvS
         tasks[name].append({**parts[name].reset_at(number // groups_each_step), **task})
     # Rows of a file may have more than reset takes, so they are no list, each of which would be checked.
     specs = {
-        name: EnvSpec(sessions[name], tasks=iter(rows), max_turns=parts[name].max_turns, warns_of_hidden_text=False)
+        name: EnvSpec(
+            sessions[name],
+            tasks=iter(rows),
+            system_prompt=config.system_prompt,
+            # The tiny policy knows the words of observations alone.
+            instructions="" if config.is_tiny else None,
+            max_turns=parts[name].max_turns,
+            warns_of_hidden_text=False,
+        )
         for name, rows in tasks.items()
     }
     return EnvSpecs(specs, order) if config.environments else specs[""]

@@ -48,16 +48,15 @@ def _score(run: OpenRun, policies: Mapping[str, Policy], player: str) -> None:
 def _evaluate(run: OpenRun, policy: Policy, player: str, name: str) -> Score | None:
     """Play the evaluation of a player in one environment; ``None`` for a scripted player that there is not."""
     config, sessions = run.config.parts[name], run.sessions[name]
-    tools = [] if sessions.tools is None else sessions.tools.schemas()
     if player in (RANDOM, SCRIPTED):
-        recorder = run.recorder.evaluation(player, name, 1, player, tools=tools)
+        recorder = run.recorder.evaluation(player, name, 1, player)
         other = random_agent(policy, sessions, config) if player == RANDOM else scripted_agent(sessions, config)
         return None if other is None else score(other, sessions, config, recorder=recorder)
     temperature = 0.0 if player in MODEL else config.sampled_temperature
     is_last = player in (AFTER, sampled(AFTER)) and config.grpo
     step = config.steps + 1 if is_last else 1
     sampling = {"temperature": temperature}
-    recorder = run.recorder.evaluation(figure_name(player), name, step, sampling=sampling, tools=tools)
+    recorder = run.recorder.evaluation(figure_name(player), name, step, sampling=sampling)
     # The episode that went worst before the training is the one whose turns are kept.
     before = run.folder.read_scores().get(score_name(BEFORE, name))
     shown = None if before is None else before.sample_seed

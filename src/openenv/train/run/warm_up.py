@@ -7,6 +7,7 @@ import json
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ from openenv.train.dataset.recorded import recorded_episodes
 from openenv.train.episodes.episode import Episode
 from openenv.train.episodes.played_episode import text_of
 from openenv.train.example_check import player_missing
+from openenv.train.forms.form import Form, prompt_messages
 from openenv.train.forms.moves import MoveResult
 from openenv.train.forms.text_form import TextForm
 from openenv.train.forms.tool_form import call_text
@@ -89,11 +91,13 @@ def find_examples(config: TrainConfig, sessions: Sessions, policy: Policy | None
     elif "://" in config.sft or Path(config.sft).is_file():
         found = list(_recorded(config.sft, sessions))
     elif sessions.tools is not None:
-        found = list(_collected_calls(Path(config.sft), sessions.name))
+        before = _text_before(form_of(sessions))
+        found = list(_collected_calls(Path(config.sft), sessions.name, before))
     else:
         assert policy is not None
-        form = TextForm(policy.actions, sessions.instructions(policy.actions))
-        found = list(_collected(Path(config.sft), text_of(form.opening(""))))
+        prompt = prompt_messages(sessions.goal)
+        form = TextForm(policy.actions, policy.actions.instructions(), prompt=prompt)
+        found = list(_collected(Path(config.sft), _text_before(form)))
     legal = [episode for episode in found if episode.error is None and episode.turns and not episode.illegal_actions]
     if not legal:
         raise ConfigurationError("Of the episodes to learn from, none has legal actions only.")
@@ -102,15 +106,17 @@ def find_examples(config: TrainConfig, sessions: Sessions, policy: Policy | None
 
 def example_tokens(episode: Episode, renderer: Renderer) -> tuple[list[int], list[int]]:
     """Return an episode's tokens as if the model had played it, and labels: -100 (not learned) outside of actions."""
-    ids = renderer.opening(None, episode.turns[0].observation)
+    form = renderer.form
+    ids = renderer.opening(form.opening_messages(episode.turns[0].observation))
     labels = [NOT_LEARNED] * len(ids)
     for turn, next_turn in zip(episode.turns, [*episode.turns[1:], None], strict=True):
         written = renderer.answer(turn.action)
         ids += written
         labels += written
         if next_turn is not None:
-            results = [MoveResult(move, next_turn.observation) for move in renderer.read(written)]
-            fed = renderer.reply(written, results)
+            answer = renderer.read(written)
+            results = [MoveResult(move, next_turn.observation) for move in answer.moves]
+            fed = renderer.reply(written, form.replies(answer.message, results))
             ids += fed
             labels += [NOT_LEARNED] * len(fed)
     return ids, labels
@@ -230,6 +236,11 @@ def _recorded(traces: str, sessions: Sessions) -> Iterator[Episode]:
     return recorded_episodes(traces, name, form_of(sessions))
 
 
+def _text_before(form: Form) -> str:
+    """Return the text of the user before the first observation."""
+    return text_of(form.opening_messages("")[-1]["content"])
+
+
 def _collected(folder: Path, before: str) -> Iterator[Episode]:
     """Read the episodes of a collection whose actions are texts."""
     lines = Collection(folder).read()
@@ -248,8 +259,9 @@ def _collected(folder: Path, before: str) -> Iterator[Episode]:
             yield _episode(line, [{**messages[0], "content": opening.removeprefix(before)}, *messages[1:]])
 
 
-def _collected_calls(folder: Path, environment: str) -> Iterator[Episode]:
+def _collected_calls(folder: Path, environment: str, before: str) -> Iterator[Episode]:
     """Read the episodes of a collection whose actions are calls of tools."""
+    # Collections of earlier versions have nothing before the first observation.
     lines = Collection(folder).read()
     if not lines:
         raise ConfigurationError(f"Expected a folder that openenv collect has made, with episodes; got {folder}.")
@@ -260,8 +272,11 @@ def _collected_calls(folder: Path, environment: str) -> Iterator[Episode]:
                 f"{environment} has only tools. Expected episodes of calls in {folder}, as openenv collect --form "
                 f"tools has them; in the one with index {line['index']} actions are texts."
             )
-        if not line["illegal_actions"]:
-            yield _episode(line, [_as_texts(message) for message in messages])
+        # The call of an answer that was cut off is no example.
+        calls = [message for message, reply in pairwise(messages) if reply["role"] == "tool" != message["role"]]
+        if not line["illegal_actions"] and all(message.get("tool_calls") for message in calls):
+            first = {**messages[0], "content": messages[0]["content"].removeprefix(before)}
+            yield _episode(line, [_as_texts(message) for message in (first, *messages[1:])])
 
 
 def _as_texts(message: Mapping[str, Any]) -> dict[str, Any]:

@@ -234,6 +234,9 @@ class TrainConfig(BaseModel):
     step_timeout_s: Annotated[float, _EPISODES] = Field(
         default=STEP_TIMEOUT_S, gt=0, description="seconds for a reset or a step, after which its episode is given up"
     )
+    system_prompt: Annotated[str | None, _EPISODES] = Field(
+        default=None, description="first message of every conversation of a pretrained model; default: none"
+    )
     thinking: Annotated[bool, _EPISODES] = Field(
         default=False, description="let the chat template request reasoning before an action"
     )
@@ -402,6 +405,12 @@ class TrainConfig(BaseModel):
             )
         if self.micro_batch and self.rollouts % self.micro_batch:
             raise ValueError(f"rollouts ({self.rollouts}) must be a multiple of micro_batch ({self.micro_batch})")
+        return self
+
+    @model_validator(mode="after")
+    def _tiny_policy_reads_observations_alone(self) -> "TrainConfig":
+        if self.is_tiny and self.system_prompt is not None:
+            raise ValueError("system_prompt needs a pretrained model, and model is 'tiny'; leave it out, or set model")
         return self
 
     @model_validator(mode="after")

@@ -59,7 +59,7 @@ class PlaySettings(BaseModel):
         default="tools", description="form of the actions: calls of tools, or texts"
     )
     system_prompt: Annotated[str | None, _PLAYER] = Field(
-        default=None, description="first message of every conversation"
+        default=None, description="first message of every conversation; default: as the run has it, else none"
     )
     max_turns: Annotated[int | None, _EPISODES] = Field(
         default=None, ge=1, description="actions after which an episode is cut off; default: as the run has it, else 32"
@@ -122,6 +122,7 @@ class PlaySettings(BaseModel):
             "tasks": own.evaluated_tasks,
             "temperature": own.sampled_temperature,
             "seed": own.seed,
+            "system_prompt": own.system_prompt,
         }
         return self.model_copy(update={name: value for name, value in as_evaluated.items() if not self._is_set(name)})
 

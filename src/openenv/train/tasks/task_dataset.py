@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from openenv.core.client.tools import TRAINER_COLUMNS
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.tools.contents import Content, joined
+from openenv.train.tools.contents import joined
 
 if TYPE_CHECKING:
     from datasets import Dataset  # type: ignore[import-untyped]
@@ -19,8 +19,8 @@ __all__ = [
     "is_dataset",
     "messages_of_row",
     "numbered",
-    "opened",
     "task_number",
+    "unnumbered",
 ]
 
 Prompt = list[dict[str, Any]]
@@ -66,12 +66,9 @@ def foreign_prompt(prompt: GivenPrompt, owner: str, missing: str) -> Configurati
     )
 
 
-def opened(prompt: Sequence[Mapping[str, Any]], observation: Content) -> Prompt:
-    """Return the conversation that a model sees first: a prompt with the first observation, as TRL makes it."""
-    *before, last = (
-        {key: value for key, value in message.items() if key not in (_TASK, _ENVIRONMENT)} for message in prompt
-    )
-    return [*before, {**last, "content": joined(last.get("content") or "", observation)}]
+def unnumbered(prompt: Sequence[Mapping[str, Any]]) -> Prompt:
+    """Return a prompt as a model is shown it, without what `numbered` adds."""
+    return [{key: value for key, value in message.items() if key not in (_TASK, _ENVIRONMENT)} for message in prompt]
 
 
 def _last(prompt: GivenPrompt) -> Mapping[str, Any]:

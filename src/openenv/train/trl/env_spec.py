@@ -44,7 +44,8 @@ class EnvSpec(TaskSets):
         num_tasks: How many tasks at most. By default all that are listed, and of seeds 1000.
         seed: Chooses the seeds.
         system_prompt: The first message of every prompt.
-        instructions: Text of the user's message before the first observation.
+        instructions: Text of the user's message before the first observation; ``None`` for the environment's name and
+            description, unless a dataset's prompt is there.
         max_turns: Tool calls after which an episode takes no more; by default only the environment ends it.
         sessions: Sessions that a server which is started here may hold at once: one for each rollout at a time. By
             default 1024 where the environment allows many.
@@ -86,7 +87,7 @@ class EnvSpec(TaskSets):
         num_tasks: int | None = None,
         seed: int = 0,
         system_prompt: str | None = None,
-        instructions: str = "",
+        instructions: str | None = None,
         max_turns: int | None = None,
         sessions: int | None = None,
         gives_reward: bool = False,

@@ -4,6 +4,7 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 from openenv.adapters.text import ActionText
@@ -22,7 +23,7 @@ from openenv.train.rollout.tool_episode import EpisodeStep
 from openenv.train.rollout.tool_renderer import ToolRenderer, Unreadable, reads_tool_calls
 from openenv.train.tasks.order import prompt_groups
 from openenv.train.tasks.seeds import derived_seed
-from openenv.train.tasks.task_dataset import environment_of
+from openenv.train.tasks.task_dataset import environment_of, unnumbered
 from openenv.train.tools.contents import call_content
 from openenv.train.trl.task_set import TaskSet, TaskSets
 
@@ -176,12 +177,13 @@ class _EnvironmentRollout:
         limits = Limits(self._task_set.max_turns or sys.maxsize, max_context, args.max_completion_length)
         plays = [self._play_of(number, prompt, renderer, limits) for number, prompt in enumerate(prompts)]
         with trainer_generator(trainer, seed=self._seed(trainer)) as generator:
-            play_together(ModelActor(generator, renderer, limits, prompts), plays, self._task_set.sessions)
+            actor = ModelActor(generator, renderer, limits, list(map(unnumbered, prompts)))
+            play_together(actor, plays, self._task_set.sessions)
         for play in plays:
             if play.first is not None:
                 self._task_set.warn_of_hidden_text(play.first.observation)
         if self._recorder is not None:
-            self._recorder.add(self._batch(plays, prompts, trainer))
+            self._recorder.add(self._batch(plays, prompts, trainer, renderer))
         return list(map(self._fields, plays))
 
     def _play_of(self, number: int, prompt: Any, renderer: Renderer, limits: Limits) -> Play:
@@ -193,15 +195,18 @@ class _EnvironmentRollout:
         play.episode.episode_id = parameters.get("episode_id", play.episode.episode_id)
         return play
 
-    def _batch(self, plays: Sequence[Play], prompts: Sequence[Any], trainer: "GRPOTrainer") -> RolloutBatch:
-        calls_tools = any(result.move.tool for play in plays for result in play.results)
+    def _batch(
+        self, plays: Sequence[Play], prompts: Sequence[Any], trainer: "GRPOTrainer", renderer: Renderer
+    ) -> RolloutBatch:
+        tokens = chain.from_iterable((*play.episode.prompt_ids, *play.episode.completion_ids) for play in plays)
         return RolloutBatch(
             self._name,
             trainer.state.global_step + 1,
             plays,
             [number for number, group in enumerate(prompt_groups(prompts)) for _ in group],
             _sampling_of(trainer),
-            self._task_set.tools.schemas() if calls_tools else (),
+            renderer.form.tools,
+            renderer.texts(tokens),
         )
 
     def _seed(self, trainer: "GRPOTrainer") -> int:
@@ -234,7 +239,6 @@ class _EnvironmentRollout:
             return ToolRenderer(
                 tokenizer,
                 ToolForm(self._task_set.tools, self._task_set.sessions.pixels),
-                self._task_set.messages_of,
                 stop_ids_of(tokenizer, model),
                 settings=template,
                 max_action_tokens=settings.max_action_tokens,
@@ -252,7 +256,6 @@ class _EnvironmentRollout:
             TextForm(actions, actions.instructions(), self._task_set.sessions.pixels),
             longest,
             settings=template,
-            messages_of=self._task_set.messages_of,
         )
 
     def _fields(self, play: Play) -> dict[str, Any]:

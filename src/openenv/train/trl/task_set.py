@@ -14,23 +14,22 @@ from openenv.auto.discovery import find_environment, located, short_name
 from openenv.auto.making import make
 from openenv.auto.target import Target, TargetKind
 from openenv.core.client.tools import task_columns
-from openenv.core.client_types import StepResult
 from openenv.core.env_server.execution.introspection import EnvironmentFactory
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.reset_check import check_reset_parameters, without_unknown
 from openenv.core.sync_client import SyncEnvClient
-from openenv.train.rollout.sessions import CAPACITY_WAIT_S, Sessions
+from openenv.train.forms.form import prompt_messages
+from openenv.train.rollout.sessions import CAPACITY_WAIT_S, Sessions, package_of
 from openenv.train.tasks.task_dataset import (
     Prompt,
     foreign_prompt,
     is_dataset,
     messages_of_row,
-    opened,
     task_number,
 )
 from openenv.train.tasks.task_rows import task_rows
-from openenv.train.tools.contents import Content, call_content, joined
 from openenv.train.tools.environment_tools import EnvironmentTools
+from openenv.train.tools.goals import goal_text
 
 if TYPE_CHECKING:
     from datasets import Dataset  # type: ignore[import-untyped]
@@ -52,7 +51,7 @@ class TaskSet:
     num_tasks: int | None = None
     seed: int = 0
     system_prompt: str | None = None
-    instructions: str = ""
+    instructions: str | None = None
     max_turns: int | None = None
     session_count: int | None = None
     client_options: Mapping[str, Any] = field(default_factory=dict)
@@ -106,12 +105,11 @@ class TaskSet:
 
     def prompt(self, index: int) -> Prompt:
         """Return the prompt of a task, to whose last message the first observation is added."""
-        system = [] if self.system_prompt is None else [{"role": "system", "content": self.system_prompt}]
         tasks: Any = self.tasks
         own = tasks[index].get("prompt") if is_dataset(tasks) else None
-        *before, last = [{"role": "user", "content": ""}] if own is None else messages_of_row(own)
-        content = joined(f"{self.instructions}\n\n", last["content"]) if self.instructions else last["content"]
-        return [*system, *before, {**last, "content": content}]
+        if own is not None:
+            return prompt_messages(self.instructions or "", self.system_prompt, messages_of_row(own))
+        return prompt_messages(self._goal if self.instructions is None else self.instructions, self.system_prompt)
 
     def task_of(self, prompt: Sequence[Mapping[str, Any]] | str) -> dict[str, Any]:
         """Return what ``reset`` is passed for a prompt of the dataset; refuse any other prompt."""
@@ -131,12 +129,6 @@ class TaskSet:
         """Return what of a task ``reset`` takes: a row may have further columns, for reward functions."""
         with self._lock:
             return without_unknown(self._reset_schema, task)
-
-    def messages_of(self, prompt: Sequence[Mapping[str, Any]], observation: Content | StepResult[Any]) -> Prompt:
-        """Return a model's first conversation, as TRL makes it: the prompt with an observation, or with a result's."""
-        if isinstance(observation, StepResult):
-            observation = call_content(observation, self.sessions.pixels)
-        return opened(prompt, observation)
 
     def warn_of_hidden_text(self, observation: Any) -> None:
         """Log a warning, once, if the text of a first observation is only in its metadata, which no model is shown."""
@@ -165,6 +157,12 @@ class TaskSet:
             options["max_sessions"] = self.session_count or _most_sessions(target)
         client: SyncEnvClient[Any, Any, Any] = make(target, **options).sync()
         return Sessions(self.name, client)
+
+    @cached_property
+    def _goal(self) -> str:
+        """Goal of the environment; a server is started or reached only where there is no package that has it."""
+        package = None if isinstance(self.target, Sessions) else package_of(self.target)
+        return self.sessions.goal if package is None else goal_text(package.name, package.description)
 
     @cached_property
     def _reset_schema(self) -> Mapping[str, Any] | None:
