@@ -25,6 +25,7 @@ WRITTEN = Conversation(
     model=HOSTILE,
     messages=[{"role": "assistant", "content": HOSTILE}],
     completion_ids=[11, 12, 13],
+    token_texts={"11": "up\n", "12": HOSTILE},
     logprobs=[-0.5, 0.0, -3.0],
     env_mask=[1, 0, 1],
 )
@@ -104,6 +105,8 @@ def test_tasks_by_runs_lead_to_their_episodes_and_what_the_model_wrote(visit: Pl
         "token 12, read",
         "token 13, log-probability -3.000, 5.0%",
     ]
+    texts = [token.text_content() for token in page.locator("[data-testid=tokens] span").all()]
+    assert texts == ["up↵\n", HOSTILE.replace("\n", "↵\n"), "13"], "a token without a text on record has its id"
     visit.assert_accessible()
     page.go_back()
     page.go_back()

@@ -9,7 +9,7 @@ from openenv.core.documents import read_arguments
 from openenv.traces.episodes import RESET, Entry
 from openenv.traces.formats.messages import action_call
 
-__all__ = ["ConversationPart", "call_line", "parts_of"]
+__all__ = ["ConversationPart", "call_line", "parts_of", "words_of"]
 
 Message: TypeAlias = Mapping[str, Any]
 
@@ -81,6 +81,12 @@ def call_line(function: Mapping[str, Any]) -> str:
     if not isinstance(arguments, Mapping):
         return f"{function['name']}({arguments})"
     return f"{function['name']}({', '.join(f'{name}={value!r}' for name, value in arguments.items())})"
+
+
+def words_of(message: Message) -> str:
+    """Return the words of a model's message: its reasoning, its text and its calls, each on lines of its own."""
+    calls = [call_line(call["function"]) for call in message.get("tool_calls") or ()]
+    return "\n".join(filter(None, (*_thought_and_text(message), *calls)))
 
 
 class _Move(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
 from hashlib import sha256
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,11 +20,13 @@ from openenv.cli.options import field_paths
 from openenv.cli.setting_options import with_settings
 from openenv.cli.targets import refusing_targets
 from openenv.cli.trace_filters import File, InOrder, Limit, filter_of, filters, time_of
+from openenv.cli.views.conversation import answer_lines, token_lines
 from openenv.cli.views.drawing import can_draw, drawn
 from openenv.core.env_server.settings import SETTINGS
 from openenv.core.env_server.traces.omission import names_request
 from openenv.traces.by_task import TaskEpisodes, tasks
 from openenv.traces.comparing import Difference, differences
+from openenv.traces.conversation import parts_of
 from openenv.traces.episodes import UNREADABLE, Conversation, Entry, Episode, Flag, Score
 from openenv.traces.pictures import pictures_in
 from openenv.traces.reading import TraceFile
@@ -34,6 +36,9 @@ app = command_group("Look at the episodes that servers have recorded with --trac
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="Id of an episode, as list shows it.")]
 OtherId = Annotated[str, typer.Argument(metavar="OTHER", help="Id of another episode.")]
+Tokens = Annotated[
+    bool, typer.Option("--tokens", help="Show each token: who wrote it, with which probability, and its text.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")]
 Environment = Annotated[str | None, typer.Option("--env", help="Environment to play on.  [default: the recorded one]")]
 OlderThan = Annotated[str | None, typer.Option(help="Remove episodes that began before a date, or before 7d.")]
@@ -80,13 +85,14 @@ def list_episodes(
 
 
 @app.command()
-def show(file: File, episode: Id, pictures: Pictures = None, as_json: AsJson = False) -> None:
-    """Show an episode, request by request.
+def show(file: File, episode: Id, pictures: Pictures = None, tokens: Tokens = False, as_json: AsJson = False) -> None:
+    """Show an episode, request by request, with the model's own words where they are other than its action.
 
     On a terminal with colours its pictures are shown, too.
     """
-    if pictures is not None and as_json:
-        raise typer.BadParameter("--json has the pictures within the observations; leave out --pictures.")
+    if as_json and (pictures is not None or tokens):
+        where, option = ("observations", "--pictures") if pictures is not None else ("conversations", "--tokens")
+        raise typer.BadParameter(f"--json has all that is in the {where}; leave out {option}.")
     console = Console(highlight=False)
     draws = not as_json and can_draw(console)
     with TraceFile(file) as traces:
@@ -96,14 +102,24 @@ def show(file: File, episode: Id, pictures: Pictures = None, as_json: AsJson = F
             typer.echo(
                 json.dumps({"score": _fields(score)}) if as_json else _printable(f"score {score.name}: {score.text}")
             )
-        for conversation in traces.conversations(episode):
+        conversations = list(traces.conversations(episode))
+        for conversation in conversations:
             typer.echo(json.dumps({"conversation": _fields(conversation)}) if as_json else _summary(conversation))
+            for line in token_lines(conversation) if tokens else ():
+                typer.echo(_printable(line))
+        messages = conversations[-1].messages if conversations and not as_json else ()
+        brief = list(traces.entries(episode, long_values=False)) if messages else []
+        parts = parts_of(messages, brief)
         for number, entry in enumerate(traces.entries(episode)):
             typer.echo(json.dumps(_fields(entry)) if as_json else _shown(number, entry))
+            for line in answer_lines(parts[number], messages) if parts else ():
+                typer.echo(f"  {_short(line)}")
             for line in _keep_pictures(entry, pictures):
                 typer.echo(line)
             if draws:
                 _draw_pictures(entry, console)
+        for line in chain.from_iterable(answer_lines(part, messages) for part in parts[len(brief) :]):
+            typer.echo(f"\n  {_short(line)}")
 
 
 @app.command()
