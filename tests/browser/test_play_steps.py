@@ -261,7 +261,7 @@ class LetterEnvironment(CounterEnvironment):
 
     drawn = ""
 
-    def reset(self, seed: int | None = None, board: str = "") -> Letter:
+    def reset(self, seed: int | None = None, board: str = "") -> Letter:  # type: ignore[override]
         self.drawn = board or TASK
         super().reset(seed=seed)
         return Letter(text=TASK)
