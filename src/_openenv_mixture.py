@@ -1,7 +1,7 @@
 """Notice of the public package in place of this one, or over files of it, at each import of ``openenv``.
 
 ``openenv_mixture.pth`` imports this module when Python starts: what an import of ``openenv`` itself would run may be
-the public package's. Where nothing is wrong, that costs a look for one file in each folder of ``sys.path``.
+the public package's, in a folder that a program adds to ``sys.path`` later.
 """
 
 import os
@@ -9,10 +9,11 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from pathlib import Path
     from types import ModuleType
 
 # pathlib takes long to import. What is looked for is the same as in openenv._mixture.
-_FOREIGN = os.path.join("openenv", "auto", "_discovery.py")  # noqa: PTH118
+_FOREIGN = os.path.join("openenv", "cli", "_cli_utils.py")  # noqa: PTH118
 _OURS = os.path.join("openenv", "_mixture.py")  # noqa: PTH118
 
 
@@ -27,23 +28,36 @@ class _Notice:
 
 def _warn() -> None:
     from importlib.machinery import PathFinder
+
+    ours = next((entry for entry in sys.path if _exists(entry, _OURS)), None)
+    found = PathFinder.find_spec("openenv")
+    if found is None or ours is None:
+        return
+    if found.origin is None:
+        _loaded(ours).warn_of_remains(_package(ours))
+        return
+    first = os.path.dirname(os.path.dirname(found.origin))  # noqa: PTH120
+    if _exists(first, _FOREIGN):
+        if _exists(first, _OURS):
+            _loaded(first).warn_of_mixture(_package(first))
+        else:
+            _loaded(ours).warn_of_shadow(_package(first), _package(ours))
+
+
+def _exists(folder: str, file: str) -> bool:
+    return os.path.exists(os.path.join(folder, file))  # noqa: PTH110, PTH118
+
+
+def _package(folder: str) -> "Path":
     from pathlib import Path
 
-    found = PathFinder.find_spec("openenv")
-    ours = next((Path(entry) for entry in sys.path if os.path.exists(os.path.join(entry, _OURS))), None)  # noqa: PTH110, PTH118
-    if found is None or found.origin is None or ours is None:
-        return
-    first = Path(found.origin).parents[1]
-    if (first / _OURS).exists():
-        _loaded(first / _OURS).warn_of_mixture(first / "openenv")
-    elif (first / _FOREIGN).exists():
-        _loaded(ours / _OURS).warn_of_shadow(first / "openenv", ours / "openenv")
+    return Path(folder, "openenv").absolute()
 
 
-def _loaded(file: "os.PathLike[str]") -> "ModuleType":
+def _loaded(folder: str) -> "ModuleType":
     from importlib.util import module_from_spec, spec_from_file_location
 
-    spec = spec_from_file_location("openenv._mixture", file)
+    spec = spec_from_file_location("openenv._mixture", os.path.join(folder, _OURS))  # noqa: PTH118
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
@@ -52,5 +66,4 @@ def _loaded(file: "os.PathLike[str]") -> "ModuleType":
     return module
 
 
-if any(os.path.exists(os.path.join(entry, _FOREIGN)) for entry in sys.path):  # noqa: PTH110, PTH118
-    sys.meta_path.insert(0, _Notice())
+sys.meta_path.insert(0, _Notice())

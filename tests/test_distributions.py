@@ -1,6 +1,7 @@
 """OpenEnv has two names for pip: ``openenv-core`` has the code, and ``openenv`` requires it."""
 
 import json
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -19,6 +20,7 @@ UV = find_uv() or "uv"
 IMPORT_BOTH = "import openenv, openenv._lazy"
 SENTENCE = "holds files of two packages"
 SHADOWED = "finds the public package in"
+REMAINS = "has a part of this OpenEnv only"
 
 
 def project(folder: Path) -> dict[str, Any]:
@@ -48,7 +50,7 @@ def install(folder: Path, *requirements: str) -> Path:
 
 def public_package(folder: Path) -> Path:
     """Make a wheel that has what every release of the public package has."""
-    modules = {"openenv/__init__.py": "", "openenv/auto/_discovery.py": ""}
+    modules = {"openenv/__init__.py": "", "openenv/cli/_cli_utils.py": ""}
     return make_wheel(folder, "openenv", "0.10.0", modules=modules)
 
 
@@ -106,7 +108,7 @@ def test_a_mixture_with_the_public_package_is_noticed_at_import(offline: Path, t
     python = install(tmp_path / "venv", "--no-deps", str(first))
     assert SENTENCE not in said_by(python, "import openenv")
     install(tmp_path / "venv", "--no-deps", str(second))
-    for program in (IMPORT_BOTH, "import openenv", "from openenv.auto import _discovery"):
+    for program in (IMPORT_BOTH, "import openenv", "from openenv.cli import _cli_utils"):
         said = said_by(python, program)
         assert said.count(SENTENCE) == 1, program
         assert "pip uninstall --yes openenv openenv-core" in said
@@ -116,7 +118,7 @@ def test_a_mixture_with_the_public_package_is_noticed_at_import(offline: Path, t
 def test_a_public_package_before_an_editable_install_is_noticed_at_import(offline: Path, tmp_path: Path) -> None:
     python = install(tmp_path / "venv", "--no-deps", str(public_package(tmp_path / "public")))
     site = editable(tmp_path / "venv")
-    for program in ("import openenv", "import openenv.auto._discovery"):
+    for program in ("import openenv", "import openenv.cli._cli_utils"):
         said = said_by(python, program)
         assert said.count(SHADOWED) == 1, program
         assert str(site / "openenv") in said
@@ -128,8 +130,8 @@ def test_a_public_package_before_an_editable_install_is_noticed_at_import(offlin
 
 def test_a_public_package_on_the_path_is_noticed_where_it_is_the_one_that_is_imported(tmp_path: Path) -> None:
     public = tmp_path / "public"
-    (public / "openenv" / "auto").mkdir(parents=True)
-    for name in ("__init__.py", "auto/_discovery.py"):
+    (public / "openenv" / "cli").mkdir(parents=True)
+    for name in ("__init__.py", "cli/_cli_utils.py"):
         (public / "openenv" / name).touch()
     python = install(tmp_path / "venv", "--no-deps", str(pack_openenv(tmp_path / "ours")))
     site = next((tmp_path / "venv").glob("lib/python*/site-packages"))
@@ -137,3 +139,31 @@ def test_a_public_package_on_the_path_is_noticed_where_it_is_the_one_that_is_imp
         environment = {"PYTHONPATH": paths, "PATH": ""}
         finished = subprocess.run([python, "-c", "import openenv"], capture_output=True, text=True, env=environment)
         assert (finished.returncode, finished.stderr.count(SHADOWED)) == (0, count), finished.stderr
+
+
+@pytest.mark.parametrize("order", ["ours first", "theirs first"])
+def test_what_is_left_when_the_public_package_is_uninstalled_is_noticed_at_import(
+    offline: Path, tmp_path: Path, order: str
+) -> None:
+    ours, theirs = pack_openenv(tmp_path / "ours"), public_package(tmp_path / "public")
+    for wheel in (ours, theirs) if order == "ours first" else (theirs, ours):
+        python = install(tmp_path / "venv", "--no-deps", str(wheel))
+    subprocess.run([UV, "pip", "uninstall", "--quiet", "--python", str(python), "openenv"], check=True)
+    for program in ("import openenv", IMPORT_BOTH, "import openenv.core"):
+        said = said_by(python, program)
+        assert said.count(REMAINS) == 1, program
+        assert "pip uninstall --yes openenv openenv-core" in said
+    install(tmp_path / "venv", "--no-deps", "--reinstall", str(ours))
+    assert said_by(python, "import openenv") == ""
+
+
+def test_a_public_package_in_a_folder_that_a_program_adds_is_noticed_at_import(tmp_path: Path) -> None:
+    checkout = tmp_path / "checkout"
+    shutil.unpack_archive(public_package(tmp_path / "public"), checkout, "zip")
+    (checkout / "play.py").write_text("import openenv")
+    python = install(tmp_path / "venv", "--no-deps", str(pack_openenv(tmp_path / "ours")))
+    inserted = ["-I", "-c", f"import sys; sys.path.insert(0, {str(checkout)!r}); import openenv"]
+    for words in ([str(checkout / "play.py")], ["-c", "import openenv"], inserted):
+        finished = subprocess.run([python, *words], capture_output=True, text=True, cwd=checkout)
+        assert (finished.returncode, finished.stderr.count(SHADOWED)) == (0, 1), (words, finished.stderr)
+        assert str(checkout / "openenv") in finished.stderr

@@ -8,8 +8,8 @@ import warnings
 from functools import cache
 from pathlib import Path
 
-FOREIGN_FILE = Path("auto", "_discovery.py")
-"""A file that every release of the public package has since 0.2.1, and none of ours."""
+FOREIGN_FILE = Path("cli", "_cli_utils.py")
+"""A file that every release of the public package has in its folder ``openenv``, and none of ours."""
 
 MESSAGE = (
     "The folder {folder} holds files of two packages, this OpenEnv and the public one, which overwrite each other: "
@@ -21,6 +21,12 @@ SHADOW_MESSAGE = (
     "`import openenv` finds the public package in {used}, and not this OpenEnv in {unused}, which comes later on "
     "sys.path: `pip uninstall --yes openenv` where the public one was installed, and install this one under both names "
     "(docs/install.md)."
+)
+
+REMAINS_MESSAGE = (
+    "The folder {folder} has a part of this OpenEnv only: the public package, which had overwritten files of it, was "
+    "uninstalled with them. `pip uninstall --yes openenv openenv-core`, remove what is left of the folder, and "
+    "install this one again, under both names (docs/install.md)."
 )
 
 
@@ -40,3 +46,9 @@ def warn_of_mixture(folder: Path) -> None:
 def warn_of_shadow(used: Path, unused: Path) -> None:
     """Warn once where the public package is imported and this one is not."""
     warnings.warn(SHADOW_MESSAGE.format(used=used, unused=unused), RuntimeWarning, stacklevel=2)
+
+
+@cache
+def warn_of_remains(folder: Path) -> None:
+    """Warn once where the folder of the package ``openenv`` has lost the files that both packages have."""
+    warnings.warn(REMAINS_MESSAGE.format(folder=folder), RuntimeWarning, stacklevel=2)

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from tests.support.environment_folders import write_files
 from tests.support.public_folders import PUBLIC_FOLDERS, diary_env
 from tests.support.servers import RunningServer
 
@@ -306,6 +307,23 @@ def test_a_client_that_extends_none_of_ours_speaks_to_its_server(tmp_path: Path)
     made: Any = openenv.make(folder)
     assert made.reset() == {"observation": {"page": 0}}
     assert made.base_url != env.base_url
+
+
+def test_an_installed_one_without_a_manifest_is_served_and_listed_also_where_it_can_not_be_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for folder, requires in ((diary_env(tmp_path), "openenv"), (tmp_path / "torn_env", "openenv-core")):
+        (folder / "openenv.yaml").unlink(missing_ok=True)
+        metadata = f"Metadata-Version: 2.1\nName: {folder.name}\nVersion: 1.0\nRequires-Dist: {requires}\n"
+        write_files(tmp_path, {f"{folder.name}-1.0.dist-info/METADATA": metadata})
+    write_files(tmp_path / "torn_env", {"__init__.py": "", "client.py": "import no_such_engine\n"})
+    monkeypatch.syspath_prepend(str(tmp_path))
+    env: Any = AutoEnv.from_env("diary", wait_timeout=100, env_vars={"PYTHONPATH": str(tmp_path)})
+    assert env.reset() == {"observation": {"page": 0}}
+    AutoAction.list_actions()
+    lines = capsys.readouterr().out.splitlines()
+    assert "diary_env: DiaryAction" in lines
+    assert any(line.startswith("torn_env: can't be imported: ") and "no_such_engine" in line for line in lines)
 
 
 def test_who_answers_is_found(counter_server: RunningServer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -173,6 +173,35 @@ def test_a_client_that_extends_none_of_ours_is_found_without_the_server(tmp_path
     assert described(folder).action_class().__name__ == "DiaryAction"
 
 
+CLIENT = "class {}:\n    def __init__(self, base_url): ...\n    def reset(self): ...\n    def step(self, action): ...\n"
+
+
+@pytest.mark.parametrize(
+    ("client", "init", "found"),
+    [
+        ("_Wire DiaryClient", "", "DiaryClient"),
+        ("AsyncDiaryEnv DiaryEnv", "", "DiaryEnv"),
+        ("", "DiaryClient", "DiaryClient"),
+    ],
+)
+def test_of_several_such_clients_the_one_with_the_usual_name_is_meant(
+    tmp_path: Path, client: str, init: str, found: str
+) -> None:
+    folder = diary_env(tmp_path)
+    (folder / "client.py").unlink()
+    files = {"client.py": client, "__init__.py": init}
+    written = {name: "\n".join(map(CLIENT.format, classes.split())) for name, classes in files.items()}
+    write_files(folder, {**written, "server/app.py": "import no_such_engine\n"})
+    assert described(folder).client_class().__name__ == found
+
+
+def test_of_several_such_clients_the_manifest_names_one(tmp_path: Path) -> None:
+    folder = write_files(diary_env(tmp_path), {"client.py": "\n".join(map(CLIENT.format, ("Blue", "Green")))})
+    with pytest.raises(ConfigurationError, match="`client` is needed, as each of Blue, Green could be meant"):
+        described(folder).client_class()
+    assert described(with_manifest_keys(folder, client="client:Green")).client_class().__name__ == "Green"
+
+
 @pytest.mark.parametrize(
     "client",
     [

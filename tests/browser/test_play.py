@@ -267,8 +267,35 @@ def test_an_error_stands_at_its_field(drawing: PlayPage) -> None:
     described = wrong.get_attribute("aria-describedby")
     assert "less than or equal to 9" in drawing.page.inner_text(f"[id='{described.split()[-1]}']")
     assert "valid number" in drawing.page.inner_text("#field-opacity-problem")
+    assert drawing.page.locator("fieldset:has(#field-at-x) .problem").count() == 1
     assert drawing.steps == 0
     drawing.assert_accessible()
+
+
+def test_an_error_within_a_field_without_parts_stands_at_the_field(drawing: PlayPage) -> None:
+    drawing.reset()
+    drawing.page.fill("[data-testid=action] [id='field-shape-radius']", "-1")
+    drawing.page.click("[data-testid=step]")
+    drawing.page.wait_for_selector("#field-shape-problem")
+    problems = drawing.page.locator("fieldset:has(> #field-shape-problem) .problem").all_inner_texts()
+    assert problems == ["circle.radius: Input should be greater than 0"]
+
+
+def test_keys_do_no_step_before_the_first_reset(browser: Any) -> None:
+    for app in (find_environment("2048").app(), create_fastapi_app(CounterEnvironment, Add, Total)):
+        with playing(browser, app) as page:
+            sent: list[str] = []
+            page.page.on(
+                "websocket", lambda socket, sent=sent: socket.on("framesent", lambda data: sent.append(str(data)))
+            )
+            page.page.wait_for_selector("[data-testid=action]")
+            page.page.keyboard.press("ArrowUp")
+            page.page.keyboard.press("1")
+            for field in page.page.locator("[data-testid=action] input").all():
+                field.press("Control+Enter")
+            page.reset()
+            assert any('"reset"' in frame for frame in sent)
+            assert not any('"step"' in frame for frame in sent)
 
 
 def test_several_kinds_of_actions_are_chosen_from(drawing: PlayPage) -> None:
@@ -337,6 +364,16 @@ def test_members_of_a_root_model_are_chosen_from(browser: Any) -> None:
 
 
 # --- Playing ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_environment_that_a_function_makes_is_played_although_nothing_of_its_reset_is_known(browser: Any) -> None:
+    def made() -> CounterEnvironment:
+        return CounterEnvironment()
+
+    with playing(browser, create_fastapi_app(made, Add, Total)) as page:
+        page.reset()
+        page.step({"amount": 2})
+        assert page.observation["total"] == 2
 
 
 def test_the_history_is_walked_by_keys(browser: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import pytest
 from fastmcp import FastMCP
-from pydantic import Field
+from pydantic import BaseModel, Field
 from tests.support.environments.common import Add, CounterEnvironment, ThreadedCounterEnvironment, Total
 from tests.support.servers import RunningServer
 from tests.support.web_pages import PlayPage
@@ -250,3 +250,93 @@ def test_a_large_observation_does_not_stop_the_page(browser: Any) -> None:
         page.page.click("[data-testid=raw]")
         page.page.click("text=State")
         page.page.wait_for_selector("pre.json")
+
+
+class Letter(Observation):
+    text: str
+
+
+class LetterEnvironment(CounterEnvironment):
+    """Renders as text what a model reads, or the board that it was given."""
+
+    drawn = ""
+
+    def reset(self, seed: int | None = None, board: str = "") -> Letter:  # type: ignore[override]
+        self.drawn = board or TASK
+        super().reset(seed=seed)
+        return Letter(text=TASK)
+
+    def render(self) -> str:
+        return self.drawn
+
+
+def test_sentences_that_are_rendered_are_wrapped_and_boards_are_not(browser: Any) -> None:
+    with playing(browser, create_fastapi_app(LetterEnvironment, Add, Letter)) as (page, _):
+        rendered = page.page.locator("pre.terminal")
+        overflow = "element => element.scrollWidth - element.clientWidth"
+        for board, is_wider, opened in (("", False, 0), ("a b c d e " * 20, True, 1)):
+            page.reset(board=board)
+            page.page.wait_for_selector("pre.terminal")
+            assert (rendered.evaluate(overflow) > 0) == is_wider
+            assert page.page.locator("details[open]:has-text('What a model reads')").count() == opened
+
+
+IN_VIEW = """
+element => {
+  const { top, bottom } = element.getBoundingClientRect();
+  return top >= 0 && bottom <= innerHeight;
+}
+"""
+
+
+class Parcel(BaseModel):
+    street: str = ""
+    town: str = ""
+    country: str = ""
+    remark: str = ""
+
+
+class Post(Action):
+    first: Parcel
+    second: Parcel
+    third: Parcel
+    way: Literal["road", "sea"] = "road"
+
+
+class PostEnvironment(CounterEnvironment):
+    """Has a form that is longer than the page, fails by sea, and by road waits for a gate."""
+
+    def __init__(self, gate: threading.Event) -> None:
+        super().__init__()
+        self._gate = gate
+
+    def step(self, action: Any) -> Total:
+        if action.way == "sea":
+            raise ConnectionError("the ship sank")
+        self._gate.wait(60)
+        return Total(total=1)
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_of_a_long_form_the_end_is_as_good_as_the_beginning(browser: Any, width: int) -> None:
+    gate = threading.Event()
+    size = {"width": width, "height": 740}
+    app = create_fastapi_app(lambda: PostEnvironment(gate), Post, Total)
+    with playing(browser, app, viewport=size) as (visit, _):
+        visit.reset()
+        page = visit.page
+        page.click("label.segment:has-text('sea')")
+        page.keyboard.press("Control+Enter")
+        problem = page.locator("[data-testid=action] .problem:has-text('the ship sank')")
+        problem.wait_for()
+        assert problem.evaluate(IN_VIEW), "where the person looks"
+        if width > 1000:
+            assert page.evaluate("document.documentElement.scrollHeight - innerHeight") == 0, (
+                "its panels scroll, not the page"
+            )
+        page.click("label.segment:has-text('road')")
+        page.click("[data-testid=step]")
+        page.wait_for_selector("[data-testid=cancel]")
+        assert page.locator("[data-testid=cancel]").evaluate(IN_VIEW)
+        gate.set()
+        visit.wait_for(1)

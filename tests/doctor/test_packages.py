@@ -73,7 +73,7 @@ class TestOpenEnv:
         assert "the public OpenEnv (openenv 0.10.0) is installed beside openenv-core" in found.detail
 
     def test_the_public_package_among_it(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(packages, "PACKAGE_FOLDER", write_files(tmp_path, {"auto/_discovery.py": ""}))
+        monkeypatch.setattr(packages, "PACKAGE_FOLDER", write_files(tmp_path, {"cli/_cli_utils.py": ""}))
         found = packages.openenv()
         assert found.status is Status.MISSING
         assert found.detail.endswith("overwrite each other")

@@ -18,7 +18,12 @@ from openenv.core import providers
 from openenv.core.addresses import is_on_this_machine
 from openenv.core.client.launch import make_client
 from openenv.core.env_client import EnvClient
-from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, EnvironmentNotFoundError
+from openenv.core.exceptions import (
+    ConfigurationError,
+    ConnectionFailedError,
+    EnvironmentNotFoundError,
+    OpenEnvError,
+)
 from openenv.core.generic_client import GenericAction, GenericEnvClient
 from openenv.core.providers.base import ContainerProvider
 from openenv.core.providers.health import is_up, wait_until_healthy
@@ -212,8 +217,8 @@ class AutoAction:
 
     @classmethod
     def list_actions(cls) -> None:
-        """Print the class of actions of each installed environment."""
-        lines = [f"{package.name}: {package.action_class().__name__}" for package in list_environments()]
+        """Print the class of actions of each installed environment; of one that can't be imported, the reason."""
+        lines = [f"{package.name}: {_action_name(package)}" for package in list_environments()]
         print("\n".join(lines) or "No environments are installed.")  # noqa: T201  # what it is for
 
 
@@ -306,6 +311,13 @@ def _find(target: Target) -> EnvironmentPackage:
 def _named(target: Target) -> Target:
     """Return a Space's package by its name, as it is once installed; any other target as it is."""
     return Target(TargetKind.NAME, target.repo.own_name) if target.kind is TargetKind.SPACE else target
+
+
+def _action_name(package: EnvironmentPackage) -> str:
+    try:
+        return package.action_class().__name__
+    except (OpenEnvError, ImportError) as error:
+        return f"can't be imported: {error}"
 
 
 def _distribution(package: EnvironmentPackage) -> str:

@@ -34,20 +34,34 @@ class Package(Protocol):
 
 
 def find_class(
-    package: Package, base: type, key: str, modules: tuple[str, ...], second_choice: tuple[type, ...] = ()
+    package: Package,
+    base: type,
+    key: str,
+    modules: tuple[str, ...],
+    second_choice: tuple[type, ...] = (),
+    otherwise: type | None = None,
 ) -> type[Any] | None:
     """Return the class that a manifest's key names, else the only class of its kind in some modules, or ``None``.
+
+    Args:
+        package: The package.
+        base: The class that it extends.
+        key: The manifest's key.
+        modules: Where it is looked for, in this order.
+        second_choice: Classes whose subclasses are meant only where there is no other.
+        otherwise: A class that it may extend instead, where none extends ``base``.
 
     Raises:
         ConfigurationError: The key names something else, or a module has several such classes.
     """
     reference: str | None = getattr(package.manifest, key)
     if reference is None:
-        return _only_class(package, base, key, modules, second_choice)
+        found = _only_class(package, base, key, modules, second_choice)
+        return _only_class(package, otherwise, key, modules, ()) if found is None and otherwise is not None else found
     found = load_attribute(package, key, reference) if ":" in reference else _named(package, key, reference, modules)
     if key == "action":  # which may be a union
         found = action_model(found) or found
-    if not (isinstance(found, type) and issubclass(found, base)):
+    if not (isinstance(found, type) and issubclass(found, (base, *filter(None, [otherwise])))):
         raise _manifest_error(package, key, f"must name a subclass of {base.__name__}, but that is {found!r}")
     return found
 
@@ -77,6 +91,7 @@ def _only_class(
 ) -> type[Any] | None:
     for module_name in _existing(package, modules):
         found = own_classes(package.import_module(module_name), base, partial(_is_own, package))
+        found = [cls for cls in found if not cls.__name__.startswith("_")] or found
         found = [cls for cls in found if not issubclass(cls, second_choice)] or found
         if len(found) > 1:
             found = [cls for cls in found if cls.__name__ == _usual_name(package, base, key)] or found

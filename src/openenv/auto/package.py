@@ -3,6 +3,7 @@
 import ast
 import inspect
 import sys
+from abc import ABC
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
-from openenv.auto.classes import find_class, load_attribute, only_environment, own_classes
+from openenv.auto.classes import find_class, load_attribute, only_environment
 from openenv.auto.importing import bare_names, import_file, import_from_folder, module_path
 from openenv.auto.manifest import MANIFEST_FILE, Manifest, load_manifest
 from openenv.auto.serving import app_for
@@ -31,6 +32,15 @@ _USUAL_APP = "server/app.py"
 
 Player = Callable[[Any], BaseModel]
 """Scripted player of one episode: from each observation, the first of them reset's, to the next action."""
+
+
+class EnvClientLike(ABC):  # noqa: B024  # which classes are of it, the hook says
+    """Any class that is made with a server's address, and has the methods that play an episode."""
+
+    @classmethod
+    def __subclasshook__(cls, other: type[Any]) -> bool:
+        has_methods = all(inspect.isfunction(inspect.getattr_static(other, name, None)) for name in ("reset", "step"))
+        return has_methods and "base_url" in inspect.signature(other).parameters
 
 
 @dataclass(frozen=True)
@@ -105,8 +115,8 @@ class EnvironmentPackage:
 
     @property
     def target(self) -> str:
-        """Target by which commands find it."""
-        return str(self.folder)
+        """Target by which commands find it: its folder, or its name where it is installed without a manifest."""
+        return str(self.folder) if (self.folder / MANIFEST_FILE).is_file() else self.name
 
     @property
     def description(self) -> str:
@@ -128,8 +138,7 @@ class EnvironmentPackage:
         """
         from openenv.core.env_client import EnvClient  # a server needs no client
 
-        found = find_class(self, EnvClient, "client", ("client", ""))
-        found = found or self._foreign_client_class()
+        found = find_class(self, EnvClient, "client", ("client", ""), otherwise=EnvClientLike)
         return derived_client_class(self.environment_class()) if found is None else found
 
     def action_class(self) -> type[BaseModel]:
@@ -156,13 +165,6 @@ class EnvironmentPackage:
         tools = (ListToolsObservation, CallToolObservation)
         found = find_class(self, base, "observation", ("models", "client", ""), second_choice=tools)
         return environment_types(self.environment_class()).observation if found is None else found
-
-    def _foreign_client_class(self) -> type[Any] | None:
-        """Return the only class in the client's module that is used like a client: by an address, reset and step."""
-        if not (self.folder / "client.py").is_file():
-            return None
-        found = [cls for cls in own_classes(self.import_module("client"), object) if _is_used_like_a_client(cls)]
-        return found[0] if len(found) == 1 else None
 
     def _union_of_actions(self, several: ConfigurationError) -> type[BaseModel]:
         """Return the class that the environment takes where there are several: it may be a union of them."""
@@ -253,12 +255,6 @@ def derived_client_class(environment: type[Environment[Any, Any, Any]]) -> "type
 
     of_tools = environment_types(environment).action is CallToolAction
     return MCPToolClient if of_tools else client_for(environment)
-
-
-def _is_used_like_a_client(cls: type[Any]) -> bool:
-    """Return whether a class is made with a server's address, and has the methods that play an episode."""
-    has_methods = all(inspect.isfunction(inspect.getattr_static(cls, name, None)) for name in ("reset", "step"))
-    return has_methods and "base_url" in inspect.signature(cls).parameters
 
 
 def _may_define_environment(file: Path) -> bool:

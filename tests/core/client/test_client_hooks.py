@@ -171,6 +171,14 @@ async def test_and_in_a_running_loop(small_server: RunningServer, client_class: 
 
 
 @pytest.mark.parametrize("client_class", SOCKET_CLIENTS)
+async def test_calls_that_come_together_take_turns(small_server: RunningServer, client_class: type[Any]) -> None:
+    async with client_class(base_url=small_server.url) as env:
+        *_, state = await asyncio.gather(env.reset(), *(env.step(1) for _ in range(4)), env.state())
+        assert env.seen == [0, 1, 2, 3, 4]
+        assert state["step_count"] == 4
+
+
+@pytest.mark.parametrize("client_class", SOCKET_CLIENTS)
 async def test_one_that_was_not_used_leaves_its_slot_to_a_vector(
     small_server: RunningServer, client_class: type[Any]
 ) -> None:

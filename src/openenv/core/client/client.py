@@ -83,7 +83,7 @@ _OF_EVERY_CLIENT = frozenset(
         "_has_provider_headers",
     }
     | {"_made_with", "_max_message_bytes", "_message_timeout_s", "_mode", "_own_headers", "_own_token", "_parent"}
-    | {"_ping_interval_s", "_ping_timeout_s", "_provider", "_ssl", "_vectors"}
+    | {"_ping_interval_s", "_ping_timeout_s", "_provider", "_ssl", "_vectors", "_ws_lock"}
 )
 
 
@@ -196,6 +196,7 @@ class EnvClient(Bootstrapping, Done, ABC, Generic[ActT, ObsT, StateT]):
         # Whether a first observation was compared with its class; set by the first reset.
         self._compared = False
         self._connecting = LoopLock()
+        self._ws_lock = LoopLock()
         # How often a session was ended: one that was being opened meanwhile is ended, too.
         self._endings = 0
         self._parent: Self | None = None
@@ -592,7 +593,9 @@ class EnvClient(Bootstrapping, Done, ABC, Generic[ActT, ObsT, StateT]):
         self, kind: bytes, data: bytes | None, expected: str, parse: Callable[[dict[str, Any]], ResultT]
     ) -> ResultT:
         if self._ws is not None:
-            return read_answer(None, await self._exchange_raw(kind, data), expected, parse)
+            async with self._ws_lock.here():  # of calls that come together, each reads its own answer
+                if self._ws is not None:
+                    return read_answer(None, await self._exchange_raw(kind, data), expected, parse)
         session = self._session_here() or await self._ensure_session(kind)
         try:
             message = await session.exchange(kind, data, self._message_timeout_s)

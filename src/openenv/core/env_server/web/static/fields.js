@@ -178,12 +178,13 @@ function Union({ id, name, root, value, onChange, path, errors, members, require
     setChosen(Number(event.target.value));
     onChange(initial(name, members[event.target.value], root, required));
   };
+  const others = new Map([...errors].filter(([at]) => at !== path)); // that of the field itself stands above
   const titles = members.map((member, at) => member.title ?? member.type ?? `kind ${at + 1}`);
   return html`
     <select class="kind" value=${chosen} aria-label=${`Kind of ${words(name)}`} onChange=${choose}>
       ${titles.map((title, at) => html`<option value=${at}>${title}</option>`)}</select>
     <${Field} key=${chosen} name=${name} label=${titles[chosen]} given=${withConstants(members[chosen])} root=${root} required=${required} value=${value}
-      onChange=${(changed) => onChange(withFixed(changed, members[chosen], root))} path=${path} errors=${errors} />`;
+      onChange=${(changed) => onChange(withFixed(changed, members[chosen], root))} path=${path} errors=${others} />`;
 }
 
 function fits(value, member) {

@@ -2,7 +2,7 @@
 import { html, useEffect, useMemo, useRef, useState } from "./html.js";
 import { Field, ObjectFields } from "./fields.js";
 import { words } from "./observation.js";
-import { choices, initialObject, unfit } from "./schema.js";
+import { choices, describe, initialObject, unfit } from "./schema.js";
 
 const NUMBERED = 9;
 
@@ -22,16 +22,30 @@ export function faults(error, kind) {
     else others.push(path.length ? `${path.join(".")}: ${msg}` : msg);
   }
   if (byPath.size + others.length === 0) others.push(error.message);
-  return { byPath: nearest(byPath, names), others };
+  return { byPath: placed(byPath, kind), others };
 }
 
-/** A fault deep within a field that has no parts in the form is shown at the field too. */
-function nearest(byPath, names) {
-  for (const [path, message] of [...byPath]) {
-    const [name] = path.split(".");
-    if (path !== name && names.includes(name) && !byPath.has(name)) byPath.set(name, `${path.slice(name.length + 1)}: ${message}`);
+/** The messages by the path of the field that shows them: a fault within a field without parts in the form is that field's. */
+function placed(byPath, kind) {
+  const found = new Map();
+  for (const [path, message] of byPath) {
+    const shown = shownPart(path.split("."), kind.schema, kind.root ?? kind.schema);
+    if (!found.has(shown)) found.set(shown, path === shown ? message : `${path.slice(shown.length + 1)}: ${message}`);
   }
-  return byPath;
+  return found;
+}
+
+/** The beginning of a path that has a field in the form: parts of objects and items of lists have. */
+function shownPart(parts, schema, root) {
+  let inner = schema;
+  for (const [at, part] of parts.entries()) {
+    const given = inner.type === "array" ? inner.items : inner.properties?.[part];
+    if (given === undefined) return parts.slice(0, at).join(".");
+    const described = describe(part, given, root);
+    if (described.kind !== "object" && described.kind !== "list") return parts.slice(0, at + 1).join(".");
+    inner = described.schema;
+  }
+  return parts.join(".");
 }
 
 /**
@@ -73,13 +87,13 @@ function KindForm({ game, kind }) {
   const blocked = game.turns.length === 0;
   return html`<form ref=${form} class="action" data-testid="action" onSubmit=${send} onKeyDown=${sendOnEnter}>
     ${kind.description && html`<p class="hint">${summaryOf(kind.description)}</p>`}
-    ${others.map((message) => html`<p class="problem" role="alert">${message}</p>`)}
     ${buttons.length > 0
       ? html`<div class="buttons" style=${columnsFor(buttons)}>${buttons.map((button, at) => html`<${Choice} ...${button} number=${at + 1} disabled=${blocked} game=${game} />`)}</div>`
       : html`
         <${ObjectFields} schema=${kind.schema} root=${kind.root} value=${value} onChange=${setValue} path="" errors=${byPath} hidden=${kind.hidden} />
+        ${others.map((message) => html`<p class="problem" role="alert">${message}</p>`)}
         <button type="submit" class="primary" data-testid="step" disabled=${blocked} aria-disabled=${game.busy !== null}>${kind.isTool ? "Call" : "Step"}<kbd>Ctrl ↵</kbd></button>`}
-    ${buttons.length > 0 && [...byPath.values()].map((message) => html`<p class="problem" role="alert">${message}</p>`)}
+    ${buttons.length > 0 && [...byPath.values(), ...others].map((message) => html`<p class="problem" role="alert">${message}</p>`)}
   </form>`;
 }
 

@@ -47,7 +47,7 @@ export class Game {
   async load() {
     const [schemas, metadata] = await Promise.all([getJson("schema"), getJson("metadata")]);
     this.set({ schemas, metadata, actions: actionKinds(schemas.action) });
-    if (schemas.reset === null || "split" in schemas.reset.properties) await this.listSplits();
+    if (schemas.reset?.properties === undefined || "split" in schemas.reset.properties) await this.listSplits();
   }
 
   async listSplits() {
@@ -97,7 +97,9 @@ export class Game {
     return turn !== null;
   }
 
+  /** Do an action, of a button or a key; before the first reset, when buttons are disabled, keys do nothing either. */
   async step(action) {
+    if (this.turns.length === 0) return false;
     return await this.perform("step", action, () => {}) !== null;
   }
 

@@ -11,6 +11,7 @@ const LONGEST_BOARD_CELL = 6;
 const LONGEST_CELL = 60;
 const MOST_IN_LINE = 16;
 const LONG_LINE = 60;
+const WORDS = /[a-z]{2,} [a-z]{2,} [a-z]{2,}/i;
 const LONGEST_TEXT = 100_000;
 const OPEN_JSON = 2_000;
 const MOST_FIELDS = 200;
@@ -37,7 +38,7 @@ function Rendered({ observation, view, first, schema }) {
     ${view?.problem && html`<p class="note">The environment could not render this: ${view.problem}</p>`}
     ${picture}
     ${isFolded
-      ? html`<details class="more" open=${first}><summary>What a model reads</summary><div class="fields"><${Fields} value=${fields} schema=${schema} /></div></details>`
+      ? html`<details class="more" open=${first && view.content !== fields.text}><summary>What a model reads</summary><div class="fields"><${Fields} value=${fields} schema=${schema} /></div></details>`
       : html`<${Fields} value=${fields} schema=${schema} />`}`;
 }
 
@@ -50,10 +51,15 @@ export function Frame({ content, title }) {
 /** A picture as the wire has it: `media_type` and `content`. */
 export function Picture({ picture, alt }) {
   const { media_type: type, content } = picture;
-  if (type === "text/plain") return html`<pre class="text terminal" tabindex="0" role="img" aria-label=${alt}>${ansi(content)}</pre>`;
+  if (type === "text/plain") return html`<pre class=${`text terminal ${isProse(content) ? "prose" : ""}`} tabindex="0" role="img" aria-label=${alt}>${ansi(content)}</pre>`;
   if (type === "text/html") return html`<${Frame} content=${content} title=${alt} />`;
   const source = type === SVG ? `data:${SVG};charset=utf-8,${encodeURIComponent(content)}` : `data:${type};base64,${content}`;
   return html`<img class="picture" src=${source} alt=${alt} />`;
+}
+
+/** Whether a text has a sentence that is longer than a board is wide, and is to be wrapped. */
+function isProse(text) {
+  return text.split("\n").some((row) => row.length > LONG_LINE && WORDS.test(row));
 }
 
 /** The fields of an object, those first that show most; of the schema, pictures are known that look like other values. */
