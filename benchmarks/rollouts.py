@@ -32,7 +32,8 @@ from benchmarks.processes import ServerProcess
 from openenv.train.agents.tiny import build_model
 from openenv.train.agents.tiny_tools import build_tool_tokenizer
 from openenv.train.quiet import quiet_libraries
-from openenv.train.tasks.task_dataset import opened
+from openenv.train.tasks.task_dataset import unnumbered
+from openenv.train.tools.contents import joined
 from openenv.train.trl.env_spec import EnvSpec
 from openenv.train.trl.rollout_function import RolloutFunction
 
@@ -166,7 +167,9 @@ def _caller(spec: EnvSpec, turns: int) -> tuple[PreTrainedModel, PreTrainedToken
         {"role": "assistant", "content": "", "tool_calls": [call]},
         {"role": "tool", "name": tool, "content": MESSAGE},
     ]
-    messages: Any = [*opened(spec.train_dataset[0]["prompt"], "ready"), *turn * (turns + 1)]
+    *before, last = unnumbered(spec.train_dataset[0]["prompt"])
+    opening = [*before, {**last, "content": joined(last["content"], "ready")}]
+    messages: Any = [*opening, *turn * (turns + 1)]
     schemas: Any = spec.tools.schemas()
     tokenizer = build_tool_tokenizer(schemas, [MESSAGE, "ready"], values=[MESSAGE])
     ids: Any = tokenizer.apply_chat_template(messages, tools=schemas, tokenize=True, return_dict=False)

@@ -43,12 +43,13 @@ def tokenizer(smollm2: str) -> Any:
 @pytest.fixture
 def renderer(smollm2: str, tokenizer: Any) -> ChatRenderer:
     # The renderer reads the model's settings of generation, and no weights.
-    model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(smollm2, num_hidden_layers=1, hidden_size=9))
+    models: Any = AutoModelForCausalLM
+    model = models.from_config(AutoConfig.from_pretrained(smollm2, num_hidden_layers=1, hidden_size=9))
     return ChatRenderer(tokenizer, model, TextForm(ActionText(SCHEMA)), max_action_tokens=4)
 
 
 def test_the_template_begins_an_answer_as_the_model_was_taught(renderer: ChatRenderer, tokenizer: Any) -> None:
-    opening = tokenizer.decode(renderer.opening(None, "What is 2 + 2?"))
+    opening = tokenizer.decode(renderer.opening([{"role": "user", "content": "What is 2 + 2?"}]))
     assert opening.endswith("<|im_end|>\n<|im_start|>user\nWhat is 2 + 2?<|im_end|>\n<|im_start|>assistant\n")
     assert opening.startswith("<|im_start|>system\n")
     assert opening.count("<|im_start|>") == 3
@@ -60,7 +61,7 @@ def test_special_tokens_end_an_answer_and_are_no_part_of_it(renderer: ChatRender
     assert end in renderer.stop_ids
     written = renderer.answer("Paris")
     assert written[-1] == end
-    assert [move.text for move in renderer.read(written)] == ["Paris"]
+    assert [move.text for move in renderer.read(written).moves] == ["Paris"]
 
 
 def test_tools_need_a_template_that_has_them(tokenizer: Any) -> None:

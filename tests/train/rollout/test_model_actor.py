@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -75,8 +75,8 @@ class ScriptedGenerator:
 class CountingForm(Form):
     """Each number from 1 to 8 in an answer is a move; what comes of it is a number too."""
 
-    tools: ClassVar[list[dict[str, Any]]] = []
-    prompt: ClassVar[list[dict[str, Any]]] = [{"role": "user", "content": "0"}]
+    tools: list[dict[str, Any]] = []  # noqa: RUF012
+    prompt: list[dict[str, Any]] = [{"role": "user", "content": "0"}]
 
     def shown(self, result: StepResult[Any]) -> str:
         return str(result.observation)

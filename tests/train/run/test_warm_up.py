@@ -62,7 +62,7 @@ def test_an_example_is_what_the_model_would_have_been_fed_and_written(stairs: Se
         kept: list[int] = []
         for turn in episode.turns:
             kept += policy.renderer.answer(turn.action)
-            (move,) = policy.renderer.read(policy.renderer.answer(turn.action))
+            (move,) = policy.renderer.read(policy.renderer.answer(turn.action)).moves
             assert move.text == turn.action
         ids, labels = example_tokens(episode, policy.renderer)
         assert [label for label in labels if label != -100] == kept
@@ -190,6 +190,6 @@ def test_an_answer_is_read_back_as_its_action(stairs: Sessions, settings: TrainC
     actions = ActionText(Climb)
     for text in actions.choices:
         written = renderer.answer(text)
-        (move,) = renderer.read(written)
+        (move,) = renderer.read(written).moves
         assert (move.action, move.problem) == ({"move": text}, None)
         assert len(written) == 1 or written[-1] in renderer.stop_ids

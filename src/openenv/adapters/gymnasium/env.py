@@ -8,7 +8,7 @@ import gymnasium
 from gymnasium import Space
 
 from openenv.adapters.gymnasium.conversion import make_conversion, report_of
-from openenv.adapters.gymnasium.opening import Source, open_client
+from openenv.adapters.gymnasium.opening import Playable, open_client
 
 __all__ = ["GymnasiumEnv"]
 
@@ -46,7 +46,7 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
 
     def __init__(
         self,
-        environment: Source,
+        environment: Playable,
         *,
         action_space: Space[Any] | None = None,
         observation_space: Space[Any] | None = None,
