@@ -76,7 +76,7 @@ class CountingForm(Form):
     """Each number from 1 to 8 in an answer is a move; what comes of it is a number too."""
 
     tools: list[dict[str, Any]] = []  # noqa: RUF012
-    prompt: list[dict[str, Any]] = [{"role": "user", "content": "0"}]
+    prompt: list[dict[str, Any]] = [{"role": "user", "content": "0"}]  # noqa: RUF012
 
     def shown(self, result: StepResult[Any]) -> str:
         return str(result.observation)
