@@ -19,7 +19,7 @@ from openenv.core.exceptions import (
 from openenv.train.episodes.episode import Episode
 from openenv.train.episodes.played_episode import Message
 from openenv.train.forms.form import Form
-from openenv.train.forms.moves import Answer, Move, MoveResult
+from openenv.train.forms.moves import Move, MoveResult, ReadAnswer
 from openenv.train.generation.generator import Completion
 from openenv.train.rollout.loop import play_together
 from openenv.train.rollout.model_actor import ModelActor
@@ -111,9 +111,9 @@ class CountingRenderer(Renderer):
         number, _, observation = message["content"].partition(" ")
         return [100, 100 + int(number), *([200 + int(observation)] if observation else [])]
 
-    def read(self, written: Sequence[int]) -> Answer:
+    def read(self, written: Sequence[int]) -> ReadAnswer:
         message = {"role": "assistant", "content": " ".join(str(token) for token in written if token != STOP)}
-        return Answer(message, self.form.read(message))
+        return ReadAnswer(message, self.form.read(message))
 
     def reply(self, written: Sequence[int], messages: Sequence[Message]) -> list[int]:
         assert len(messages) == len(self.read(written).moves), "a reply follows only where all was done"

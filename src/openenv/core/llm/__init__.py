@@ -1,1 +1,1 @@
-"""What judges need of a language model's client beyond its answers: limits, and a cache on disk."""
+"""Clients of language models beyond their classes: the reader of answers, limits, and a cache on disk."""

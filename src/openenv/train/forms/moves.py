@@ -8,7 +8,7 @@ from openenv.core.client_types import StepResult
 from openenv.train.episodes.played_episode import Message
 from openenv.train.tools.contents import Content
 
-__all__ = ["Answer", "Move", "MoveResult"]
+__all__ = ["Move", "MoveResult", "ReadAnswer"]
 
 
 # Made for every action of every episode, which a frozen dataclass would be slow at.
@@ -30,8 +30,8 @@ class Move(NamedTuple):
     arguments: Mapping[str, Any] = MappingProxyType({})
 
 
-class Answer(NamedTuple):
-    """Answer of a model.
+class ReadAnswer(NamedTuple):
+    """Answer of a model, as it is read.
 
     Attributes:
         message: The assistant's message, with all that the model wrote.

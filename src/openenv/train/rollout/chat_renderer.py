@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.episodes.played_episode import Message
-from openenv.train.forms.moves import Answer
+from openenv.train.forms.moves import ReadAnswer
 from openenv.train.forms.text_form import TextForm
 from openenv.train.rollout.renderer import CACHE_SIZE, Renderer, stop_ids_of
 
@@ -51,11 +51,11 @@ class ChatRenderer(Renderer):
         """Return the template's tokens of the messages up to the first answer."""
         return self._encoded(self._rendered(messages))
 
-    def read(self, written: Sequence[int]) -> Answer:
+    def read(self, written: Sequence[int]) -> ReadAnswer:
         """Return an answer, whose one move is without reasoning and special tokens."""
         text = str(self._tokenizer.decode(list(written), skip_special_tokens=True))
         move = self._move(self._REASONING.sub("", text).strip())
-        return Answer({"role": "assistant", "content": self._words(written)}, [move])
+        return ReadAnswer({"role": "assistant", "content": self._words(written)}, [move])
 
     def reply(self, written: Sequence[int], messages: Sequence[Message]) -> list[int]:
         """Return the template's tokens after an answer: its end, the next observation, the next answer's beginning."""

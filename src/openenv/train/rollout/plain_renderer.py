@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from openenv.adapters.text import ActionText, observation_text
 from openenv.core.client_types import StepResult
 from openenv.train.episodes.played_episode import Message, text_of
-from openenv.train.forms.moves import Answer, MoveResult
+from openenv.train.forms.moves import MoveResult, ReadAnswer
 from openenv.train.forms.text_form import TextForm
 from openenv.train.rollout.renderer import CACHE_SIZE, Renderer
 from openenv.train.tools.contents import Content
@@ -36,7 +36,7 @@ class PlainRenderer(Renderer):
         (message,) = messages
         return list(self._encoded(text_of(message["content"]))) or [self._end_id]
 
-    def read(self, written: Sequence[int]) -> Answer:
+    def read(self, written: Sequence[int]) -> ReadAnswer:
         """Return an answer, whose one move is its words, joined by spaces."""
         return self._answer(tuple(written))
 
@@ -52,10 +52,10 @@ class PlainRenderer(Renderer):
     def _encode(self, text: str) -> tuple[int, ...]:
         return tuple(self._tokenizer.encode(text, add_special_tokens=False))
 
-    def _read(self, written: tuple[int, ...]) -> Answer:
+    def _read(self, written: tuple[int, ...]) -> ReadAnswer:
         text = str(self._tokenizer.decode(list(written), skip_special_tokens=True))
         message = {"role": "assistant", "content": self._words(written)}
-        return Answer(message, (self._form.read_text(text),))
+        return ReadAnswer(message, (self._form.read_text(text),))
 
 
 class _PlainForm(TextForm):

@@ -12,7 +12,7 @@ from openenv.core.client_types import StepResult
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.episodes.played_episode import Message
 from openenv.train.forms.form import Form
-from openenv.train.forms.moves import Answer
+from openenv.train.forms.moves import ReadAnswer
 from openenv.train.tools.contents import Content
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Renderer(ABC):
         """Return the tokens of the messages up to the first answer."""
 
     @abstractmethod
-    def read(self, written: Sequence[int]) -> Answer:
+    def read(self, written: Sequence[int]) -> ReadAnswer:
         """Return the answer that a model wrote."""
 
     @abstractmethod

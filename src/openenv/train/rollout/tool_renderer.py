@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from openenv.core.documents import read_arguments
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.episodes.played_episode import Message
-from openenv.train.forms.moves import Answer, Move
+from openenv.train.forms.moves import Move, ReadAnswer
 from openenv.train.forms.tool_form import ToolForm, call_message
 from openenv.train.rollout.renderer import Renderer
 
@@ -72,7 +72,7 @@ class ToolRenderer(Renderer):
         """Return the template's tokens of the tools and the messages up to the first answer."""
         return self._encoded(self._rendered(messages, answer_follows=True))
 
-    def read(self, written: Sequence[int]) -> Answer:
+    def read(self, written: Sequence[int]) -> ReadAnswer:
         """Return an answer with its calls; without any the agent ends the episode."""
         from trl.chat_template_utils import parse_response
 
@@ -83,11 +83,11 @@ class ToolRenderer(Renderer):
         text: Message = {"role": "assistant", "content": self._words(written)}
         if functions:
             message["tool_calls"] = list(map(_read_call, functions))
-            return Answer(message if written[-1] in self.stop_ids else text, self._form.read(message))
+            return ReadAnswer(message if written[-1] in self.stop_ids else text, self._form.read(message))
         if self._unreadable == "end" or self._opening_of_calls not in text["content"]:
-            return Answer(text, [])
+            return ReadAnswer(text, [])
         shown = str(self._tokenizer.decode(list(written), skip_special_tokens=True))
-        return Answer(text, [Move(shown, problem=_UNREADABLE)])
+        return ReadAnswer(text, [Move(shown, problem=_UNREADABLE)])
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> list[int]:
         """Return the tokens of an answer that calls a tool.
