@@ -91,7 +91,6 @@ def test_mistakes(openenv_here: Any) -> None:
         (["catch", "--player", "random", "--k", "2"], "pass@2 needs 2 samples of each task, and there are 1"),
         (["catch", "--player", "random", "--tasks", "none.jsonl"], "none.jsonl"),
         (["catch", "--player", "random", "--tasks", "0"], "Expected num_tasks to be 1 or more, got 0."),
-        (["catch", "--model", "m", "--system-prompt", "Win."], "without a system prompt"),
         (["catch", "--player", "random", "--tasks", "validation"], "lists no tasks"),
     ):
         ended = openenv_here("eval", *arguments)

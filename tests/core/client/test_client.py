@@ -7,7 +7,7 @@ import pickle
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -65,13 +65,6 @@ def queued(server: RunningServer) -> int:
     with urlopen(f"{server.url}/metrics", timeout=60) as answer:  # a server of this test's
         (line,) = [line for line in answer.read().decode().splitlines() if line.startswith("openenv_clients_waiting")]
     return int(float(line.split()[-1]))
-
-
-@pytest.fixture
-def abandoned_loops() -> Iterator[None]:
-    """Collect what a test left on loops that have ended, so that no later test is warned of it."""
-    yield
-    gc.collect()
 
 
 def run_until_complete(call: Any) -> Any:

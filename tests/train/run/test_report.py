@@ -140,8 +140,7 @@ def test_the_same_tasks_are_beside_each_other_before_and_after() -> None:
         return replace(score(0.5), first_episodes=episodes)
 
     table = comparison_table(shown((1, "It is Paris.", 0.5), (2, "", 0.0)), shown((2, "Rome", 1.0), (3, "Bern", 1.0)))
-    cells = [text.strip() for text in Page(table).words.split("  ") if text.strip()]
-    assert cells[-5:] == [f"{HOSTILE} 2?", "(nothing)", "+0.00", "Rome", "+1.00"]
+    assert Page(table).words.endswith(f"reward {HOSTILE} 2? (nothing) +0.00 Rome +1.00")
     assert "Paris" not in table
     assert "<script>" not in table
     assert comparison_table(score(0.5), score(0.6)) == ""

@@ -88,9 +88,10 @@ def list_episodes(
 
 @app.command()
 def show(file: File, episode: Id, pictures: Pictures = None, tokens: Tokens = False, as_json: AsJson = False) -> None:
-    """Show an episode, request by request, with the model's own words where they are other than its action.
+    """Show an episode, request by request.
 
-    On a terminal with colours its pictures are shown, too.
+    Words of the model that are other than its action stand beside it. On a terminal with colours its pictures are
+    shown, too.
     """
     if as_json and (pictures is not None or tokens):
         where, option = ("observations", "--pictures") if pictures is not None else ("conversations", "--tokens")

@@ -38,8 +38,8 @@ LENIENT = "read a text with exactly one legal value in it, as in 'The answer is 
 
 _ENTROPY_COEF = 0.02
 # Headings of the options of `openenv train`.
-_TASKS, _LEARNING, _EPISODES, _FOLDER = (
-    Option(heading=heading) for heading in ("Tasks", "Learning", "Episodes", "Folder of the run")
+_TASKS, _LEARNING, _EPISODES, _ANSWERS, _FOLDER = (
+    Option(heading=heading) for heading in ("Tasks", "Learning", "Episodes", "Answers", "Folder of the run")
 )
 
 # The fields' own defaults are those of the tiny policy.
@@ -246,14 +246,14 @@ class TrainConfig(BaseModel):
     max_context: Annotated[int, _EPISODES] = Field(
         default=2048, ge=16, description="tokens of an episode after which it is cut off"
     )
-    illegal_answers: Annotated[IllegalAnswers, _EPISODES] = Field(default="fallback", description=ILLEGAL_ANSWERS)
-    illegal_penalty: Annotated[float, _EPISODES] = Field(
+    illegal_answers: Annotated[IllegalAnswers, _ANSWERS] = Field(default="fallback", description=ILLEGAL_ANSWERS)
+    illegal_penalty: Annotated[float, _ANSWERS] = Field(
         default=0.1, ge=0, description="penalty for each illegal action, off the reward"
     )
-    fallback: Annotated[str | None, _EPISODES] = Field(
+    fallback: Annotated[str | None, _ANSWERS] = Field(
         default=None, description="action that an illegal text counts as; default: the environment's own"
     )
-    lenient: Annotated[bool, _EPISODES] = Field(default=False, description=LENIENT)
+    lenient: Annotated[bool, _ANSWERS] = Field(default=False, description=LENIENT)
     step_timeout_s: Annotated[float, _EPISODES] = Field(
         default=STEP_TIMEOUT_S, gt=0, description="seconds for a reset or a step, after which its episode is given up"
     )

@@ -34,7 +34,9 @@ _KEY_VARIABLES = {
 _KEY_OF_ANY_SERVER = ("OPENAI_API_KEY",)
 
 # Headings of the options of `openenv collect` and `openenv eval`.
-_PLAYER, _EPISODES, _FOLDER = (Option(heading=heading) for heading in ("Player", "Episodes", "Folder"))
+_PLAYER, _EPISODES, _ANSWERS, _FOLDER = (
+    Option(heading=heading) for heading in ("Player", "Episodes", "Answers", "Folder")
+)
 
 
 class PlaySettings(BaseModel):
@@ -90,12 +92,12 @@ class PlaySettings(BaseModel):
     max_tokens: Annotated[int | None, _PLAYER] = Field(
         default=None, ge=1, description="tokens that a model may write in one answer"
     )
-    illegal_answers: Annotated[IllegalAnswers, _EPISODES] = Field(default="fallback", description=ILLEGAL_ANSWERS)
-    illegal_penalty: Annotated[float, _EPISODES] = Field(default=0.1, ge=0, description=ILLEGAL_PENALTY)
-    fallback: Annotated[str | None, _EPISODES] = Field(
+    illegal_answers: Annotated[IllegalAnswers, _ANSWERS] = Field(default="fallback", description=ILLEGAL_ANSWERS)
+    illegal_penalty: Annotated[float, _ANSWERS] = Field(default=0.1, ge=0, description=ILLEGAL_PENALTY)
+    fallback: Annotated[str | None, _ANSWERS] = Field(
         default=None, description="action that an illegal text counts as; default: the environment's own"
     )
-    lenient: Annotated[bool, _EPISODES] = Field(default=False, description=LENIENT)
+    lenient: Annotated[bool, _ANSWERS] = Field(default=False, description=LENIENT)
     step_timeout_s: Annotated[float, _EPISODES] = Field(
         default=STEP_TIMEOUT_S, gt=0, description="seconds for a reset or a step, after which its episode is given up"
     )

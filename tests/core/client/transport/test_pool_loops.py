@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 import weakref
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -23,13 +22,6 @@ from openenv.core.client.transport.shared_connection import SharedConnection
 def client_of(url: str, **settings: Any) -> GenericEnvClient:
     settings.setdefault("message_timeout_s", 60)
     return GenericEnvClient(base_url=url, **settings)
-
-
-@pytest.fixture
-def abandoned_loops() -> Iterator[None]:
-    """Collect what a test left on loops that have ended, so that no later test is warned of it."""
-    yield
-    gc.collect()
 
 
 @pytest.mark.usefixtures("abandoned_loops")

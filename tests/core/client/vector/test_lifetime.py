@@ -6,7 +6,6 @@ import socket
 import threading
 import time
 import weakref
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -297,13 +296,6 @@ class TestLifetime:
             await vector.reset()
             calls = await asyncio.gather(*(vector.step([ONE, {"amount": 2}, None]) for _ in range(4)))
             assert [shown(results) for results in calls] == [[n, 2 * n, None] for n in range(1, 5)]
-
-
-@pytest.fixture
-def abandoned_loops() -> Iterator[None]:
-    """Collect what a test left on loops that have ended, so that no later test is warned of it."""
-    yield
-    gc.collect()
 
 
 class TestLoops:
