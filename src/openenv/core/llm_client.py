@@ -17,7 +17,7 @@ from weakref import finalize
 from openenv._extras import install_command
 from openenv.core.background_loop import background_loop
 from openenv.core.documents import read_arguments
-from openenv.core.llm.answers import ModelAnswer, anthropic_answer, openai_answer, request_answer
+from openenv.core.llm_answers import ModelAnswer, anthropic_answer, openai_answer, request_answer
 from openenv.core.wire.redaction import remember_secret
 
 try:

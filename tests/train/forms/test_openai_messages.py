@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from openenv.core.llm.answers import ModelAnswer, WrittenCall
+from openenv.core.llm_answers import ModelAnswer, WrittenCall
 from openenv.train.forms.openai_messages import to_openai
 
 PICTURE = {"type": "image", "image": Image.new("RGB", (2, 2), "red")}

@@ -1,1 +1,1 @@
-"""Clients of language models beyond their classes: the reader of answers, limits, and a cache on disk."""
+"""Limits of judges on a language model, and a cache of its answers on disk."""

@@ -15,7 +15,7 @@ from openenv.adapters.text import ActionText
 from openenv.core.client.blocking import background_loop
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import ConfigurationError, ModelAnswerError, OpenEnvError, ServerCapacityError
-from openenv.core.llm.answers import ModelAnswer
+from openenv.core.llm_answers import ModelAnswer
 from openenv.core.telemetry import ERROR, EXECUTE_TOOL, INVOKE_AGENT, TOOL, TOOL_CALL, TOOL_TYPE, genai_span
 from openenv.core.typed_client import TypedEnvClient
 from openenv.core.wire.redaction import remember_secret

@@ -7,9 +7,9 @@ from typing import Any
 
 from openai import APIConnectionError, APIStatusError, AsyncOpenAI, BadRequestError
 
+from openenv.core import llm_answers
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, ModelAnswerError, OpenEnvError
-from openenv.core.llm import answers
-from openenv.core.llm.answers import ModelAnswer
+from openenv.core.llm_answers import ModelAnswer
 from openenv.train.episodes.played_episode import Message
 from openenv.train.forms.openai_messages import to_openai
 
@@ -37,9 +37,9 @@ async def request_answer(
     sent: Any = to_openai(messages)
     address = str(api.base_url)
     try:
-        return await answers.request_answer(
+        return await llm_answers.request_answer(
             partial(api.chat.completions.create, model=model, messages=sent, **offered, **settings),
-            answers.openai_answer,
+            llm_answers.openai_answer,
             api.max_retries,
             provider="openai",
             model=model,

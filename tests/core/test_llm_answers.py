@@ -14,7 +14,7 @@ from tests.support.models.judge_server import JudgeServer, Reply
 from tests.support.models.malformed_answers import MALFORMED, completion
 
 from openenv.core.exceptions import ModelAnswerError
-from openenv.core.llm.answers import ModelAnswer, WrittenCall, anthropic_answer, openai_answer
+from openenv.core.llm_answers import ModelAnswer, WrittenCall, anthropic_answer, openai_answer
 from openenv.core.llm_client import LLMResponse, OpenAIClient
 
 TOOLS = [{"name": "climb"}]
