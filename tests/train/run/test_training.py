@@ -7,7 +7,7 @@ from importlib.metadata import version
 from io import StringIO
 from pathlib import Path
 from socketserver import BaseRequestHandler, ThreadingTCPServer
-from threading import Thread
+from threading import Thread, current_thread, main_thread
 from typing import Any
 
 import pytest
@@ -92,6 +92,7 @@ def test_a_run_leaves_all_of_its_parts(settings: dict[str, Any]) -> None:
             "starts.jsonl",
             "times.json",
             "traces.db",
+            "warnings.json",
         )
     ]
     assert load_config(folder.config) == TrainConfig(**settings, name="mine")
@@ -285,7 +286,7 @@ class InterruptedAfterTraining(Console):
     """Stops the process between the last score and the report."""
 
     def print(self, *objects: Any, **settings: Any) -> None:
-        if AFTER in str(objects[0]):
+        if AFTER in str(objects[0]) and current_thread() is main_thread():
             raise KeyboardInterrupt
 
 
@@ -360,7 +361,7 @@ class InterruptedWarmUp(Console):
     """Stops the process while it learns from examples."""
 
     def print(self, *objects: Any, **settings: Any) -> None:
-        if "warm-up 1/" in str(objects[0]):
+        if re.match("warm-up .* loss ", str(objects[0])) and current_thread() is main_thread():
             raise KeyboardInterrupt
 
 
