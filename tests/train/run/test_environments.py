@@ -101,8 +101,8 @@ def test_every_player_is_scored_in_each_environment(whole: TrainResult) -> None:
         assert before.mean_length <= (2 if name == "low" else 6)
     page = whole.folder.report.read_text()
     for name in ("low", "high"):
-        first_mean, last_mean = (whole.scores[score_name(player, name)].mean_reward for player in (BEFORE, AFTER))
-        assert f"in {name} {first_mean:+.3f} before and {last_mean:+.3f}" in page
+        first, last = (whole.scores[score_name(player, name)].figure for player in (BEFORE, AFTER))
+        assert f"in {name} {first} before and {last}" in page
         assert f"{name}: {AFTER}, greedy: reward" in page
     assert whole.folder.curve.stat().st_size > 10_000
 

@@ -416,7 +416,7 @@ def test_a_run_may_be_examples_only(only_taught: TrainResult) -> None:
     assert list(result.scores) == [RANDOM, BEFORE, sampled(BEFORE), AFTER, sampled(AFTER)]
     assert (result.steps, result.folder.read_metrics()) == (0, [])
     assert result.folder.curve.stat().st_size > 10_000
-    assert "after a warm-up on examples, with seed 1." in result.folder.report.read_text()
+    assert "after a warm-up on examples. Means of 10 episodes of one seed, 1," in result.folder.report.read_text()
 
 
 @pytest.mark.parametrize("sft", [False, True])
