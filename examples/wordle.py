@@ -256,6 +256,7 @@ def main() -> None:
         "wordle",
         tasks=options.words,
         system_prompt=SYSTEM_PROMPT if options.model else None,
+        instructions=None if options.model else "",  # the tiny model knows the words of boards alone
         max_turns=MAX_GUESSES,
         reset={"word_length": options.letters},
     )

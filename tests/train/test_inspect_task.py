@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -144,7 +145,9 @@ def test_the_conversation_is_the_episode(log: dict[str, Any]) -> None:
     sample = samples(log, 1)[0]
     assert sample["metadata"]["task"] == {"height": None, "seed": 0}
     said = [(message["role"], message["content"]) for message in sample["messages"]]
-    assert said[:2] == [("system", "Climb."), ("user", "step of 1")]
+    assert said[0] == ("system", "Climb.")
+    assert said[1][0] == "user"
+    assert re.fullmatch(r"You act in the environment StairsEnvironment\. .*\n\nstep of 1", said[1][1])
     assert [role for role, _ in said[2:]] == ["assistant", "tool"] * 3
     assert said[3] == ("tool", "No sleeping on the stairs.")
     assert said[5][1].startswith("There is no tool 'fly'")

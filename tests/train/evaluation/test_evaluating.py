@@ -191,7 +191,7 @@ def test_a_trained_model(stairs_server: RunningServer, tmp_path: Path) -> None:
     assert {line["length"] for line in lines} == {2}, "as long as in the training, whose stairs are higher"
     with traces.open(tmp_path / "own" / "traces.db") as file:
         said = [conversation for record in file.records() for conversation in record.conversations]
-    assert [(each.model_version, len(each.messages)) for each in said] == [("step 1", 4)] * 6
+    assert [(each.model_version, len(each.messages)) for each in said] == [("step 1", 5)] * 6
     assert {len(each.completion_ids) - len(each.logprobs) for each in said} == {0}
     assert [each.output_tokens for each in said] == [sum(each.env_mask) for each in said]
     assert all(each.prompt_ids and each.sampling["temperature"] == 1.0 for each in said)
