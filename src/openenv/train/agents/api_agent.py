@@ -309,8 +309,7 @@ class _Conversation:
     def see(self, plays: Sequence[Play]) -> None:
         """Append the results of the answer."""
         (play,) = plays
-        failed = play.episode.error is not None
-        play.messages += self._form.replies(play.messages[-1], play.answered, failed=failed)
+        play.append_replies(self._form)
 
     def call_of(self, play: Play) -> tuple[str, str] | None:
         """Return id and name of the tool call that is done now; ``None`` where actions are texts."""

@@ -70,8 +70,7 @@ class _PlayerActor:
     def see(self, plays: Sequence[Play]) -> None:
         """Write the results of the actions."""
         for play in plays:
-            failed = play.episode.error is not None
-            play.messages += self._form.replies(play.messages[-1], play.answered, failed=failed)
+            play.append_replies(self._form)
 
     def _move(self, play: Play) -> Move:
         assert play.last is not None, "an episode whose reset failed takes no moves"

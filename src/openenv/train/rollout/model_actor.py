@@ -72,9 +72,7 @@ class ModelActor:
         """Feed the results of the moves where the episode continues, and drop the rows of the others."""
         rows, fed = [], []
         for row, (play, completion) in enumerate(zip(plays, self._completions, strict=True)):
-            failed = play.episode.error is not None
-            replies = self._renderer.form.replies(play.messages[-1], play.answered, failed=failed)
-            play.messages += replies
+            replies = play.append_replies(self._renderer.form)
             if play.is_over:
                 continue
             reply = self._renderer.reply(completion.token_ids, replies)

@@ -16,6 +16,7 @@ from openenv.core.exceptions import InvalidRequestError, OpenEnvError, RequestRe
 from openenv.records.answers import AnswerRule
 from openenv.train.episodes.episode import Episode, Limit
 from openenv.train.episodes.played_episode import Message, text_of
+from openenv.train.forms.form import Form
 from openenv.train.forms.moves import Move, MoveResult
 from openenv.train.tools.contents import Content, call_problem, refusal_text
 
@@ -147,6 +148,12 @@ class Play:
             self.cut("illegal_answers")
         if self.is_over:
             self._moves.clear()
+
+    def append_replies(self, form: Form) -> list[Message]:
+        """Append the results of the agent's last answer to the conversation, and return their messages."""
+        replies = form.replies(self.messages[-1], self.answered, failed=self.episode.error is not None)
+        self.messages += replies
+        return replies
 
     def fail(self, error: OpenEnvError) -> None:
         """End the episode with the agent's failure, which is none of the environment's and no reward."""
