@@ -11,7 +11,7 @@ from openenv.core.documents import read_json, write_json
 from openenv.core.exceptions import ConfigurationError
 from openenv.records.answers import AnswerCounts, AnswerRule
 
-__all__ = ["Estimate", "Evaluation", "LegalScores", "TaskResult", "read_evaluation"]
+__all__ = ["Comparison", "Estimate", "Evaluation", "LegalScores", "TaskGroup", "TaskResult", "read_evaluation"]
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,48 @@ class LegalScores:
 
 
 @dataclass(frozen=True)
+class TaskGroup:
+    """Scores of the tasks with one value of ``difficulty`` or ``group``.
+
+    Attributes:
+        tasks: Number of tasks of which an attempt counts.
+        mean_reward: Mean reward of an episode.
+        success: Share of the attempts that succeeded.
+    """
+
+    tasks: int
+    mean_reward: Estimate
+    success: Estimate
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Difference from an earlier evaluation, task by task.
+
+    Attributes:
+        before: The earlier player and its environment, in words.
+        common: Number of tasks of which an attempt counts in both.
+        other: Number of tasks of which an attempt counts in only one of them.
+        reward_difference: Mean over the common tasks of the later mean reward less the earlier one; ``None`` without
+            any.
+        fixed: Tasks that are solved now and were not: half of the attempts or more succeeded.
+        regressed: Tasks that were solved and are not now.
+        chance: Probability of numbers of fixed and regressed tasks as different as these or more if the players were
+            equally good (exact McNemar test, two-sided).
+        settings: Settings that are not the same in both, each with its earlier and its present value.
+    """
+
+    before: str
+    common: int
+    other: int
+    reward_difference: Estimate | None
+    fixed: list[dict[str, Any]]
+    regressed: list[dict[str, Any]]
+    chance: float
+    settings: dict[str, tuple[Any, Any]]
+
+
+@dataclass(frozen=True)
 class Evaluation:
     """Results of a player.
 
@@ -85,6 +127,7 @@ class Evaluation:
         success_reward: The reward with which an attempt is a success; rounding does not count.
         mean_reward: Mean reward of an episode.
         pass_at: pass@k, by ``k``; without those for which no task has enough attempts.
+        pass_hat: pass^k alike, from 2 attempts on; attempts in which the environment or the model failed are none.
         mean_length: Mean number of actions in an episode.
         illegal_actions: Mean number of illegal actions in an episode.
         tasks: Result of each task.
@@ -98,6 +141,8 @@ class Evaluation:
         legal: Scores by legal answers alone; ``None`` as above.
         warnings: What makes the figures doubtful, each in a sentence, by the name of the check.
         failures: Number of episodes that count for nothing, by the kind of their failure.
+        groups: Scores by the values of ``difficulty`` and of ``group``, where tasks have two or more.
+        comparison: Difference from an earlier evaluation, where one was named.
     """
 
     environment: str
@@ -118,6 +163,9 @@ class Evaluation:
     legal: LegalScores | None = None
     warnings: dict[str, str] = field(default_factory=dict)
     failures: dict[str, int] = field(default_factory=dict)
+    pass_hat: dict[int, Estimate] = field(default_factory=dict)
+    groups: dict[str, dict[str, TaskGroup]] = field(default_factory=dict)
+    comparison: Comparison | None = None
 
     @property
     def episodes(self) -> int:
@@ -142,9 +190,24 @@ class Evaluation:
         if self.greedy is not None:
             rows.append(("reward", self.greedy.reward_name, self.greedy.mean_reward))
         rows += [("component", name, estimate) for name, estimate in self.reward_components.items()]
-        rows += [("chance", f"pass@{k}", estimate) for k, estimate in self.pass_at.items()]
+        rows += self.chance_rows()
         rows += self.legal_rows()
+        rows += self.group_rows()
         return [{"kind": kind, "name": name, **asdict(estimate)} for kind, name, estimate in rows]
+
+    def chance_rows(self) -> list[tuple[str, str, Estimate]]:
+        """Return kind, name and estimate of pass@k and pass^k."""
+        rows = [("chance", f"pass@{k}", estimate) for k, estimate in self.pass_at.items()]
+        return rows + [("chance", f"pass^{k}", estimate) for k, estimate in self.pass_hat.items()]
+
+    def group_rows(self) -> list[tuple[str, str, Estimate]]:
+        """Return kind, name and estimate of the mean reward and the share of successes of each group of tasks."""
+        rows = []
+        for key, groups in self.groups.items():
+            for value, group in groups.items():
+                rows.append(("reward", f"reward, {key} {value}", group.mean_reward))
+                rows.append(("chance", f"success, {key} {value}", group.success))
+        return rows
 
     def legal_rows(self) -> list[tuple[str, str, Estimate]]:
         """Return kind, name and estimate of each score by legal answers alone; none where no answer was illegal."""

@@ -52,6 +52,19 @@ def test_json_alone(openenv_here: Any, tmp_path: Path) -> None:
     assert len(results["tasks"]) == 3
 
 
+def test_two_evaluations_are_compared(openenv_here: Any, tmp_path: Path) -> None:
+    openenv_here("eval", "catch", "--player", "random", "--tasks", "12", "--output", "random", "--no-traces")
+    shown = openenv_here("eval", "catch", "--tasks", "9", "--output", "scripted", "--compare", "random").stdout
+    compared = json.loads((tmp_path / "scripted" / "results.json").read_text())["comparison"]
+    assert "compared with random player on catch, 9 tasks in common; 3 in only one of them" in shown
+    assert f"{len(compared['fixed'])} fixed, 0 regressed; by chance with probability" in shown
+    assert re.search(r"^reward +\+\d\.\d{3} \+\d\.\d{3} to \+\d\.\d{3}$", shown, re.MULTILINE)
+    assert shown.count("\nfixed ") == len(compared["fixed"]) > 0
+    refused = openenv_here("eval", "catch", "--compare", "nowhere")
+    assert refused.returncode == 2
+    assert "no results.json" in refused.stderr
+
+
 def test_the_smaller_number_of_tasks(openenv_here: Any) -> None:
     for numbers in (["--tasks", "9", "--num-tasks", "2"], ["--tasks", "2", "--num-tasks", "9"]):
         assert "\n2 tasks " in openenv_here("eval", "catch", "--player", "random", *numbers).stdout

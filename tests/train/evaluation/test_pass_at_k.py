@@ -1,4 +1,4 @@
-"""pass@k, against counting."""
+"""pass@k and pass^k, against counting."""
 
 from itertools import combinations
 from math import comb
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openenv.train.evaluation.pass_at_k import pass_at_k
+from openenv.train.evaluation.pass_at_k import pass_at_k, pass_hat_k
 
 
 @st.composite
@@ -21,6 +21,13 @@ def test_it_is_the_share_of_draws_with_a_success(numbers: tuple[int, int, int]) 
     attempts, successes, k = numbers
     draws = list(combinations([True] * successes + [False] * (attempts - successes), k))
     assert pass_at_k(attempts, successes, k) == pytest.approx(sum(map(any, draws)) / len(draws))
+
+
+@given(counts(9))
+def test_all_of_k_is_the_share_of_draws_without_a_failure(numbers: tuple[int, int, int]) -> None:
+    attempts, successes, k = numbers
+    draws = list(combinations([True] * successes + [False] * (attempts - successes), k))
+    assert pass_hat_k(attempts, successes, k) == pytest.approx(sum(map(all, draws)) / len(draws))
 
 
 @given(st.integers(2, 8), st.floats(0, 1), st.data())

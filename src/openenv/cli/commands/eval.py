@@ -20,7 +20,7 @@ from openenv.cli.targets import played_environment, refusing
 from openenv.train.checks import check_play
 
 if TYPE_CHECKING:
-    from openenv.records.evaluation import Evaluation, TaskResult
+    from openenv.records.evaluation import Comparison, Estimate, Evaluation, TaskResult
     from openenv.train.settings.play_settings import PlaySettings
 
 SHOWN_TASKS = 10
@@ -49,6 +49,12 @@ def evaluate(
     ] = None,
     success_reward: Annotated[float, typer.Option(help="Reward with which an attempt is a success.")] = 1.0,
     sessions: Sessions = 16,
+    compare: Annotated[
+        Path | None,
+        folder_option(
+            metavar="FOLDER", help="Folder of an earlier evaluation; its tasks that are solved or missed now are shown."
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
         folder_option(
@@ -67,6 +73,9 @@ def evaluate(
     played = play_settings(**{"environment": environment, "form": form, **settings, "llm_endpoint": address})
     with refusing():
         check_play(played)
+        compared = None
+        if compare is not None:
+            compared = import_module("openenv.train.evaluation.comparison").earlier_evaluation(compare)
     played = played.model_copy(update={"environment": played_environment(environment, "eval", played.base_url)})
     folder = output or _new_folder(played)
     console = Console(stderr=as_json)
@@ -79,6 +88,7 @@ def evaluate(
             ks=k or (),
             success_reward=success_reward,
             sessions=sessions,
+            compared=compared,
             console=console,
         )
     except KeyboardInterrupt:
@@ -106,9 +116,7 @@ def _show(evaluation: "Evaluation", folder: Path, console: Console) -> None:
         table.add_row(evaluation.greedy.reward_name, *_cells(evaluation.greedy.mean_reward, sign="+"))
     for name, estimate in evaluation.reward_components.items():
         table.add_row(f"  {name}", *_cells(estimate, sign="+"), style="dim")
-    for k, estimate in evaluation.pass_at.items():
-        table.add_row(f"pass@{k}", *_cells(estimate))
-    for kind, name, estimate in evaluation.legal_rows():
+    for kind, name, estimate in [*evaluation.chance_rows(), *evaluation.legal_rows(), *evaluation.group_rows()]:
         table.add_row(name, *_cells(estimate, sign="+" if kind == "reward" else ""))
     table.add_row("actions", f"{evaluation.mean_length:.1f}", "")
     for row in _answer_rows(evaluation):
@@ -121,6 +129,8 @@ def _show(evaluation: "Evaluation", folder: Path, console: Console) -> None:
         console.print(f"warning: {warning}", style="yellow", highlight=False, markup=False, soft_wrap=True)
     _show_tasks(evaluation, console)
     _show_failures(evaluation, console)
+    if evaluation.comparison is not None:
+        _show_comparison(evaluation.comparison, console)
     console.print(f"\nresults  {folder / 'results.json'}", highlight=False, markup=False, soft_wrap=True)
     console.print(f"episodes {folder / 'episodes.jsonl'}", highlight=False, markup=False, soft_wrap=True)
     if (traces := folder / "traces.db").exists():
@@ -134,6 +144,27 @@ def _show_failures(evaluation: "Evaluation", console: Console) -> None:
     if evaluation.failures:
         first = f"The first time: {evaluation.first_failure}"
         console.print(first, style="yellow", highlight=False, markup=False)
+
+
+def _show_comparison(comparison: "Comparison", console: Console) -> None:
+    left_out = f"; {comparison.other} in only one of them" if comparison.other else ""
+    lines = [
+        f"\ncompared with {comparison.before}, {comparison.common} tasks in common{left_out}",
+        f"reward     {_difference_text(comparison.reward_difference)}",
+        f"solved     {len(comparison.fixed)} fixed, {len(comparison.regressed)} regressed; "
+        f"by chance with probability {comparison.chance:.2g}",
+        *(f"{name:<10} {before} before, {after} now" for name, (before, after) in comparison.settings.items()),
+    ]
+    for name, tasks in (("fixed", comparison.fixed), ("regressed", comparison.regressed)):
+        lines += [f"{name:<10} {json.dumps(task, ensure_ascii=False):.80}" for task in tasks[:SHOWN_TASKS]]
+        if len(tasks) > SHOWN_TASKS:
+            lines.append(f"{name:<10} ... and {len(tasks) - SHOWN_TASKS} more, see results.json")
+    for line in lines:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def _difference_text(difference: "Estimate | None") -> str:
+    return "no task counts in both" if difference is None else " ".join(_cells(difference, sign="+"))
 
 
 def _answer_rows(evaluation: "Evaluation") -> list[tuple[str, str, str]]:

@@ -1,7 +1,7 @@
 """Evaluation of a model or a player: mean reward and pass@k over tasks, with confidence intervals."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,11 @@ from openenv.records.evaluation import Estimate, Evaluation, LegalScores, TaskRe
 from openenv.train.agents.opening import open_agent, opened_rule
 from openenv.train.dataset.collecting import EpisodeKeeper, add_episodes
 from openenv.train.dataset.play_traces import PlayTraces
+from openenv.train.evaluation.comparison import check_common, comparison
 from openenv.train.evaluation.intervals import share_estimate
-from openenv.train.evaluation.pass_at_k import pass_at_k
+from openenv.train.evaluation.pass_at_k import pass_at_k, pass_hat_k
 from openenv.train.evaluation.statistics import Statistics, TaskAttempt
+from openenv.train.evaluation.task_groups import task_groups
 from openenv.train.settings.play_settings import PlaySettings
 from openenv.train.tasks.task_choice import check_number, evaluation_tasks
 
@@ -34,6 +36,7 @@ def evaluate(
     ks: Sequence[int] = (),
     success_reward: float = 1.0,
     sessions: int = 16,
+    compared: Evaluation | None = None,
     console: Console | None = None,
 ) -> Evaluation:
     """Play every task some times, and estimate the mean reward and pass@k.
@@ -51,13 +54,15 @@ def evaluate(
         ks: The values of ``k``; by default 1 and ``samples``.
         success_reward: The reward with which an attempt is a success.
         sessions: Episodes that are played at once.
+        compared: An earlier evaluation, with which this one is compared task by task.
         console: Where progress is shown; by default the terminal.
 
     Returns:
         The evaluation.
 
     Raises:
-        ConfigurationError: A number is below 1, a ``k`` is above ``samples``, or the folder holds something else.
+        ConfigurationError: A number is below 1, a ``k`` is above ``samples``, the folder holds something else, or the
+            earlier evaluation has none of the tasks.
         EnvironmentFailedError: The environment failed in every episode.
         OpenEnvError: The environment or the model are refused; the subclass names the reason.
 
@@ -86,6 +91,8 @@ def evaluate(
             reset=settings.reset,
             may_be_fewer=num_tasks is None,
         )
+        if compared is not None:
+            check_common(tasks, compared)
         rule = opened_rule(settings, opened)
         collection = Collection.open(output, {**settings.decisive(), "fallback": rule.fallback, "samples": samples})
         numbered = [(number * samples + sample, task) for number, task in enumerate(tasks) for sample in range(samples)]
@@ -101,6 +108,8 @@ def evaluate(
             console=console,
         )
         evaluation = replace(evaluation, greedy=greedy)
+    if compared is not None:
+        evaluation = replace(evaluation, comparison=comparison(compared, evaluation))
     evaluation.save(output / "results.json")
     return evaluation
 
@@ -148,13 +157,15 @@ def _evaluation(
         rewards = [attempt.reward for attempt in attempts[number]]
         successes = sum(reaches(reward, success_reward) for reward in rewards)
         results.append(TaskResult(task, rewards, successes, failed[number], mean))
+    counts = [(len(result.rewards), result.successes) for result in results]
     return Evaluation(
         environment=settings.name,
         player=settings.who,
         samples=samples,
         success_reward=success_reward,
         mean_reward=statistics.mean_reward,
-        pass_at=_passes([(len(result.rewards), result.successes) for result in results], ks),
+        pass_at=_passes(counts, ks, pass_at_k),
+        pass_hat=_passes(counts, [k for k in ks if k > 1], pass_hat_k),
         mean_length=statistics.mean_length,
         illegal_actions=statistics.illegal_actions,
         tasks=results,
@@ -166,6 +177,7 @@ def _evaluation(
         answers=answers,
         legal=_legal_scores(attempts, ks, success_reward),
         warnings=warnings,
+        groups=task_groups(results),
     )
 
 
@@ -181,16 +193,18 @@ def _legal_scores(tasks: Sequence[Sequence[TaskAttempt]], ks: Sequence[int], suc
     ]
     episodes = sum(map(len, legal))
     legal_mean = Statistics.of(legal).mean_reward if episodes else None
-    return LegalScores(episodes, legal_mean, _passes(counts, ks))
+    return LegalScores(episodes, legal_mean, _passes(counts, ks, pass_at_k))
 
 
-def _passes(tasks: Sequence[tuple[int, int]], ks: Sequence[int]) -> dict[int, Estimate]:
-    """Return pass@k by ``k``, of the attempts at each task and the successes among them."""
+def _passes(
+    tasks: Sequence[tuple[int, int]], ks: Sequence[int], estimate: Callable[[int, int, int], float]
+) -> dict[int, Estimate]:
+    """Return pass@k or pass^k by ``k``, of the attempts at each task and the successes among them."""
     passes = {}
     for k in ks:
         enough = [(attempts, successes) for attempts, successes in tasks if attempts >= k]
         if enough:
             draws = sum(attempts // k for attempts, _ in enough)
-            shares = [pass_at_k(attempts, successes, k) for attempts, successes in enough]
+            shares = [estimate(attempts, successes, k) for attempts, successes in enough]
             passes[k] = share_estimate(shares, draws)
     return passes

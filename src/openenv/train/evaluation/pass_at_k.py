@@ -1,8 +1,8 @@
-"""Estimate of pass@k: the probability that at least one of ``k`` attempts at a task succeeds."""
+"""Estimates of pass@k and pass^k: the probabilities that one of ``k`` attempts at a task succeeds, and that all do."""
 
 from math import prod
 
-__all__ = ["pass_at_k"]
+__all__ = ["pass_at_k", "pass_hat_k"]
 
 
 def pass_at_k(attempts: int, successes: int, k: int) -> float:
@@ -36,3 +36,27 @@ def pass_at_k(attempts: int, successes: int, k: int) -> float:
         return 1.0
     # The binomials' quotient factor by factor, since the binomials themselves soon exceed a float.
     return 1.0 - prod((failures - drawn) / (attempts - drawn) for drawn in range(k))
+
+
+def pass_hat_k(attempts: int, successes: int, k: int) -> float:
+    """Estimate pass^k of one task, without bias: the probability that all of ``k`` attempts succeed.
+
+    Of all ways to draw ``k`` of the attempts it is the share that has no failure among them (Yao et al., 2024,
+    https://arxiv.org/abs/2406.12045). An attempt in which the environment or the model's server failed is none.
+
+    Args:
+        attempts: How often the task was tried.
+        successes: How many of these attempts succeeded.
+        k: How many attempts have to succeed, from 1 to ``attempts``.
+
+    Returns:
+        The estimate, from 0 to 1.
+
+    Raises:
+        ValueError: The numbers can't be.
+
+    Example:
+        >>> pass_hat_k(attempts=4, successes=3, k=1), pass_hat_k(attempts=4, successes=3, k=2)
+        (0.75, 0.5)
+    """
+    return 1.0 - pass_at_k(attempts, attempts - successes, k)
