@@ -13,7 +13,7 @@ from zlib import crc32
 
 from pydantic import BaseModel, NonNegativeFloat, TypeAdapter, ValidationError
 
-from openenv.core.documents import read_json, read_yaml, write_json
+from openenv.core.documents import draft_of, read_json, read_yaml, write_json
 from openenv.core.exceptions import ConfigurationError
 from openenv.records.lines import StepIndex, append_object, keep_objects, objects_of, read_objects
 from openenv.records.run_start import RunStart
@@ -71,6 +71,7 @@ class RunFolder:
           scores.json     mean rewards before and after, and of the other players
           warnings.json   what keeps the model from learning, and what makes a figure doubtful, a sentence each
           checkpoints/    checkpoint-100/ and so on, to resume from
+          best/           checkpoint-150/, the model that was best in an evaluation in training, if there are any
           model/          the trained model and its tokenizer
           curve.png
           report.html     written last, and by a run that is interrupted
@@ -88,6 +89,7 @@ class RunFolder:
         self.warnings = path / "warnings.json"
         self.warm_up = path / "warm_up"
         self.checkpoints = path / "checkpoints"
+        self.best = path / "best"
         self.model = path / "model"
         self.curve = path / "curve.png"
         self.report = path / "report.html"
@@ -127,12 +129,12 @@ class RunFolder:
 
     @classmethod
     def of_model(cls, model: Path) -> "RunFolder":
-        """Return the folder of the run that a model is of: a run's own, or that of one of its checkpoints."""
-        has_run = model.parent.name == "checkpoints" and (model.parent.parent / "config.yaml").is_file()
+        """Return the folder of the run that a model is of: a run's own, one of its checkpoints, or its best one."""
+        has_run = model.parent.name in ("checkpoints", "best") and (model.parent.parent / "config.yaml").is_file()
         return cls(model.parent.parent if has_run else model)
 
     def weights_of(self, model: Path) -> tuple[Path, str]:
-        """Return the folder of a model of the run, the trained one or a checkpoint, and its training step in words.
+        """Return the folder of a model of the run, at the end, a checkpoint or the best, and its step in words.
 
         Raises:
             ConfigurationError: The run has not ended, or the checkpoint is not whole.
@@ -141,7 +143,7 @@ class RunFolder:
             if not self.model.is_dir():
                 raise ConfigurationError(f"The run in {self.path} has not ended, so there is no model in it yet.")
             return self.model, f"step {self.read_settings()['steps']}"
-        if not _is_complete(model):
+        if not (model.is_dir() if model.parent == self.best else _is_complete(model)):
             raise ConfigurationError(f"{model} is no whole checkpoint of the run in {self.path}.")
         return model, f"step {step_of(model)}"
 
@@ -195,10 +197,24 @@ class RunFolder:
             if number and left < 0:
                 shutil.rmtree(checkpoint)
 
+    def best_model(self) -> Path | None:
+        """Return the folder of the model that was best in an evaluation in training; ``None`` if there is none."""
+        return max(self.best.glob("checkpoint-*"), key=step_of, default=None)
+
+    @contextmanager
+    def new_best(self, step: int) -> Iterator[Path]:
+        """Yield a path for the model of an optimiser step, which replaces the best one before when it is written."""
+        self.best.mkdir(exist_ok=True)
+        before = list(self.best.glob("checkpoint-*"))
+        with draft_of(self.best / f"checkpoint-{step}") as draft:
+            yield draft
+        for other in before:
+            shutil.rmtree(other)
+
     def forget_after(self, checkpoint: Path | None) -> None:
         """Drop what a killed run did after a checkpoint, or from the beginning, since it is going to be done again."""
         step = 0 if checkpoint is None else step_of(checkpoint)
-        for later in self.checkpoints.glob("checkpoint-*"):
+        for later in [*self.checkpoints.glob("checkpoint-*"), *self.best.glob("checkpoint-*")]:
             if step_of(later) > step:
                 shutil.rmtree(later)
         self.warnings.unlink(missing_ok=True)

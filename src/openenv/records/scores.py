@@ -16,6 +16,7 @@ __all__ = [
     "WARMED_UP",
     "Score",
     "component_means",
+    "evaluation_metric",
     "figure_name",
     "sampled",
     "score_name",
@@ -125,6 +126,16 @@ def figure_name(player: str) -> str:
         ('catch: after training, greedy', 'random player')
     """
     return f"{player}, greedy" if player.endswith(MODEL) else player
+
+
+def evaluation_metric(environment: str) -> str:
+    """Return the metric of evaluations in training: of one of several environments, or of a run as a whole.
+
+    Example:
+        >>> evaluation_metric(""), evaluation_metric("catch")
+        ('evaluation/reward', 'evaluation/catch/reward')
+    """
+    return f"evaluation/{environment}/reward" if environment else "evaluation/reward"
 
 
 def score_name(player: str, environment: str) -> str:

@@ -1,5 +1,6 @@
 """Comparison of evaluations, on results made by hand and by play."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -19,12 +20,12 @@ from openenv.train.evaluation.evaluating import evaluate
 from openenv.train.settings.play_settings import PlaySettings
 
 
-def evaluation(rewards: dict[int, list[float]], player: str = "a", **others: Any) -> Evaluation:
+def evaluation(rewards: Mapping[int, Sequence[float]], player: str = "a", **others: Any) -> Evaluation:
     tasks = [
-        TaskResult({"seed": seed}, each, sum(reward >= 1 for reward in each), failed=0 if each else 2)
+        TaskResult({"seed": seed}, list(each), sum(reward >= 1 for reward in each), failed=0 if each else 2)
         for seed, each in rewards.items()
     ]
-    settings = {"environment": "catch", "samples": 2, "success_reward": 1.0, **others}
+    settings: dict[str, Any] = {"environment": "catch", "samples": 2, "success_reward": 1.0, **others}
     return Evaluation(
         player=player,
         mean_reward=Estimate(0.0),
@@ -75,7 +76,7 @@ def test_settings_that_differ_are_named() -> None:
 
 @given(st.integers(0, 40), st.integers(0, 40))
 def test_the_chance_is_that_of_a_fair_coin(fixed: int, regressed: int) -> None:
-    from scipy.stats import binomtest
+    from scipy.stats import binomtest  # type: ignore[import-untyped]
 
     before = evaluation({seed: [0 if seed < fixed else 1] for seed in range(fixed + regressed)} | {99: [1]})
     after = evaluation({seed: [1 if seed < fixed else 0] for seed in range(fixed + regressed)} | {99: [1]})
@@ -90,7 +91,7 @@ def test_an_evaluation_without_a_common_task_is_refused() -> None:
 
 
 def test_two_evaluations_that_were_played(stairs_server: RunningServer, tmp_path: Path) -> None:
-    tasks = {"num_tasks": 6, "samples": 2, "success_reward": 0.75, "console": Console(file=StringIO())}
+    tasks: dict[str, Any] = {"num_tasks": 6, "samples": 2, "success_reward": 0.75, "console": Console(file=StringIO())}
     settings = PlaySettings(environment=stairs_server.url, player="random", max_turns=3)
     first = evaluate(settings, tmp_path / "first", **tasks)
     other = settings.model_copy(update={"max_turns": 1})

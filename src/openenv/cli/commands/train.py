@@ -16,8 +16,9 @@ from rich.table import Table
 from openenv.cli.options import PLAYED_TEXT, environment_argument
 from openenv.cli.setting_options import options_of, with_settings
 from openenv.cli.targets import played_environment, read_target, refusing
+from openenv.records.run_folder import step_of
 from openenv.records.run_times import RunTimes
-from openenv.records.scores import AFTER, BEFORE, figure_name, side_by_side
+from openenv.records.scores import AFTER, BEFORE, evaluation_metric, figure_name, side_by_side
 from openenv.train.checks import check_resumed, check_training
 from openenv.train.run.interruption import TrainingInterruptedError
 from openenv.train.settings.config import TrainConfig, described_settings, load_config
@@ -119,6 +120,7 @@ def _show_result(result: "TrainResult", console: Console) -> None:
         f"curve       {result.folder.curve}",
         f"report      {result.folder.report}",
         f"model       {result.folder.model}",
+        *_best_lines(result.folder),
         f"checkpoints {result.folder.checkpoints}",
         *([f"traces      {result.folder.traces}"] if result.folder.traces.is_file() else []),
         "",
@@ -132,6 +134,18 @@ def _time_lines(times: RunTimes) -> list[str]:
     """Return what the time of the run went to, with that of starts before, as lines."""
     shares = ", ".join(f"{activity} {share:.0%}" for activity, share in times.shares.items())
     return [f"time        {times.total:.0f} s: {shares}", *([f"speed       {times.speeds}"] if times.speeds else [])]
+
+
+def _best_lines(folder: "RunFolder") -> list[str]:
+    """Return the line of the best model in evaluations in training; none without any."""
+    best = folder.best_model()
+    if best is None:
+        return []
+    metric = evaluation_metric("")
+    rewards = [
+        f" {row[metric]:+.3f}" for row in folder.read_metrics() if row["step"] == step_of(best) and metric in row
+    ]
+    return [f"best        {best}, mean reward{''.join(rewards)} in an evaluation in training, greedy"]
 
 
 def _show_answers(result: "TrainResult", config: TrainConfig, console: Console) -> None:

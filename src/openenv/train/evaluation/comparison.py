@@ -73,7 +73,7 @@ def _chance(fixed: int, regressed: int) -> float:
     """Return the p-value of the exact McNemar test: a binomial test of the tasks that changed."""
     changed = fixed + regressed
     tail = sum(comb(changed, number) for number in range(min(fixed, regressed) + 1))
-    return min(1.0, 2 * tail / 2**changed)
+    return float(min(1.0, 2 * tail / 2**changed))
 
 
 def _changed_settings(before: Evaluation, after: Evaluation) -> dict[str, tuple[Any, Any]]:

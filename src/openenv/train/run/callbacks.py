@@ -85,8 +85,10 @@ class TrainingProgress(TrainerCallback):
 
     def _print_estimate(self, step_s: float, step: int, model: Any) -> None:
         """Print the time that is left and the disk of the whole run, unless the time is less than a minute."""
-        # The model is evaluated again at the end, as at the beginning.
-        seconds = step_s * (self._config.steps - step) + self._folder.read_times().get("evaluation", 0.0)
+        # The model is evaluated again at the end, as at the beginning, greedy and sampled, and greedy in between.
+        evaluations = 1 + len(self._config.evaluated_steps) / 2
+        evaluation_s = self._folder.read_times().get("evaluation", 0.0)
+        seconds = step_s * (self._config.steps - step) + evaluation_s * evaluations
         if seconds < _SHORT_S:
             return
         weights = list(model.parameters())

@@ -22,6 +22,7 @@ from openenv.train.rewards.environment_reward import log_components
 from openenv.train.rollout.resampling import is_flat, play_resampled
 from openenv.train.run.components import component_rewards, weighted_rewards
 from openenv.train.run.environments import OpenRun, group_environments, training_spec
+from openenv.train.run.evaluations import TrainingEvaluations
 from openenv.train.run.lora import lora_config
 from openenv.train.settings.config import TrainConfig
 from openenv.train.tasks.order import prompt_groups
@@ -196,13 +197,17 @@ class _MetricsFile(TrainerCallback):
 
 
 class _TimedTrainer(GRPOTrainer):
-    """Trainer whose logs of a step have the time that it took, also for trackers."""
+    """Trainer whose logs of a step have its evaluation and the time that it took, also for trackers."""
 
     step_times: _StepTimes
 
+    evaluations: TrainingEvaluations
+
     def log(self, logs: dict[str, Any], start_time: float | None = None) -> None:
-        """Log what belongs to a step with its time; the summary at the end of a training is no step's."""
-        super().log(logs if "train_runtime" in logs else {**logs, **self.step_times.drain()}, start_time)
+        """Log what belongs to a step with its evaluation and its time; the summary at the end is no step's."""
+        if "train_runtime" not in logs:
+            logs = {**logs, **self.evaluations.drain(), **self.step_times.drain()}
+        super().log(logs, start_time)
 
 
 def make_trainer(
@@ -223,6 +228,7 @@ def make_trainer(
         recorder=run.recorder,
         times=run.times,
     )
+    evaluations = TrainingEvaluations(run, policies)
     functions, rewards = _rewards(config)
     try:
         trainer = _TimedTrainer(
@@ -232,7 +238,7 @@ def make_trainer(
             train_dataset=spec.train_dataset,
             reward_funcs=functions,
             rollout_func=_RunRollouts(rollouts, illegal_texts, step_times, config, spec.train_dataset),
-            callbacks=[step_times, _MetricsFile(folder, illegal_texts), *callbacks],
+            callbacks=[step_times, evaluations, _MetricsFile(folder, illegal_texts), *callbacks],
             peft_config=lora_config(config, "grpo"),
         )
     except (OSError, RuntimeError, ValueError) as error:
@@ -240,7 +246,7 @@ def make_trainer(
         if refusal is None:
             raise
         raise refusal from error
-    trainer.step_times = step_times
+    trainer.step_times, trainer.evaluations = step_times, evaluations
     _check_context(trainer, config)
     trainer.remove_callback(PrinterCallback)
     return trainer

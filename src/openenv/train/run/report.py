@@ -21,6 +21,7 @@ from openenv.records.scores import (
     SCRIPTED,
     WARMED_UP,
     Score,
+    evaluation_metric,
     figure_name,
     sampled,
     score_name,
@@ -59,6 +60,7 @@ def draw_curve(metrics: Sequence[Mapping[str, Any]], scores: Mapping[str, Score]
     upper, *middle, lower = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
     steps = [row["step"] for row in metrics]
     _draw_rewards(upper, steps, [row["episode/reward"] for row in metrics], scores, max(steps, default=0))
+    _draw_evaluations(upper, metrics, "")
     _draw_series(lower, steps, [row["episode/illegal_actions"] for row in metrics])
     for axes in middle:
         _draw_components(axes, metrics, components)
@@ -90,6 +92,7 @@ def draw_curves(
         rows = [row for row in metrics if f"episode/{name}/reward" in row]
         rewards = [row[f"episode/{name}/reward"] for row in rows]
         _draw_rewards(axes, [row["step"] for row in rows], rewards, _scores_in(name, scores), last)
+        _draw_evaluations(axes, metrics, name)
         axes.set_title(name, loc="left", fontsize=11, color=_INK)
         axes.set_ylabel("mean reward of an episode")
         _tidy(axes)
@@ -132,6 +135,23 @@ def _draw_rewards(
                 # The dots of greedy figures are empty.
                 inside = "none" if name == player else _MODEL_COLOURS[player]
                 _draw_dot(axes, step, scores[name].mean_reward, figure_name(name), _MODEL_COLOURS[player], inside)
+
+
+def _draw_evaluations(axes: Any, metrics: Sequence[Mapping[str, Any]], environment: str) -> None:
+    """Draw the evaluations in training, if there are any, and the legend of all rewards."""
+    metric = evaluation_metric(environment)
+    rows = [row for row in metrics if metric in row]
+    if rows:
+        style = {
+            "color": _INK,
+            "marker": "o",
+            "markersize": 4,
+            "markerfacecolor": "none",
+            "linewidth": 1.0,
+            "zorder": 3,
+        }
+        label = "in training, greedy, tasks of the comparison"
+        axes.plot([row["step"] for row in rows], [row[metric] for row in rows], label=label, **style)
     # Beside the picture, where no label hides a curve or another label.
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9, labelcolor=_INK)
 

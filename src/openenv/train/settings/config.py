@@ -275,6 +275,12 @@ class TrainConfig(BaseModel):
     eval_episodes: Annotated[int, _TASKS] = Field(
         default=200, ge=1, description="fresh seeds for the comparison before and after"
     )
+    eval_every: Annotated[int | None, _TASKS] = Field(
+        default=None,
+        ge=1,
+        description="optimiser steps between two evaluations of the model in training, greedy, on the tasks of the "
+        "comparison; the best model is kept; default: none",
+    )
     checkpoint_every: Annotated[int, _FOLDER] = Field(
         default=100, ge=1, description="optimiser steps between two checkpoints"
     )
@@ -335,6 +341,12 @@ class TrainConfig(BaseModel):
     def evaluated_tasks(self) -> str | None:
         """The split or the file on whose tasks players are compared; ``None`` for fresh seeds."""
         return self.eval_tasks or self.trained_tasks
+
+    @property
+    def evaluated_steps(self) -> range:
+        """Optimiser steps after which the model is evaluated in training; after the last it is evaluated anyway."""
+        every = self.eval_every if self.grpo else None
+        return range(0) if every is None else range(every, self.steps, every)
 
     @property
     def sampled_temperature(self) -> float:

@@ -22,8 +22,10 @@ def run_bytes(config: TrainConfig, parameters: int, learned: int) -> int:
     written = -(-config.steps // config.checkpoint_every) if config.grpo else 0
     # The oldest goes after the newest was written.
     checkpoints = checkpoint_bytes(learned) * min(config.checkpoints_kept + 1, written)
-    # At the end, and after a warm-up.
-    return checkpoints + parameters * _WEIGHT_BYTES * (1 + (config.sft is not None))
+    # At the end, after a warm-up, and the best of evaluations, of which the one before goes after it was written.
+    models = 1 + (config.sft is not None)
+    best = (parameters if config.lora is None else learned) * min(2, len(config.evaluated_steps))
+    return checkpoints + _WEIGHT_BYTES * (parameters * models + best)
 
 
 def gigabytes(count: float) -> str:
