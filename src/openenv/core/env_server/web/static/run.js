@@ -134,6 +134,7 @@ function chartsOf(rows) {
       { name: "worst", kind: "edge", ...smoothed(named("episode/worst_reward")) },
       { name: `mean of ${AVERAGED}`, points: averaged(reward, AVERAGED) },
       { name: "mean", kind: "faint", colour: 0, points: reward },
+      { name: "evaluation, greedy", colour: 1, points: named("evaluation/reward") },
     ] },
     { title: "Reward by environment", series: environments.map((metric) => ({ name: metric.split("/")[1], points: named(metric) })) },
     { title: "Reward by component", series: parts.map((metric) => ({ name: last(metric), points: named(metric) })) },
