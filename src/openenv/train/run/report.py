@@ -150,7 +150,7 @@ def _draw_evaluations(axes: Any, metrics: Sequence[Mapping[str, Any]], environme
             "linewidth": 1.0,
             "zorder": 3,
         }
-        label = "in training, greedy, tasks of the comparison"
+        label = "in training, greedy"
         axes.plot([row["step"] for row in rows], [row[metric] for row in rows], label=label, **style)
     # Beside the picture, where no label hides a curve or another label.
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9, labelcolor=_INK)
