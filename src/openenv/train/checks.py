@@ -3,11 +3,15 @@
 Each refuses in a sentence what would fail later, and leaves nothing. The lists are at the end.
 """
 
+import os
 import shutil
 from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
+from threading import Thread
 from typing import Any
 
 import httpx
@@ -58,8 +62,10 @@ TRACKERS = {
     "trackio": ("trackio",),
     "wandb": ("wandb",),
 }
-HUB_TIMEOUT_S = 10
-_ENDPOINT_TIMEOUT = httpx.Timeout(1.5)
+# Seconds that a model's server, and the Hub, have to answer.
+_ANSWER_TIMEOUT_S = 1.5
+# Of huggingface_hub, for its requests about files.
+_HUB_TIMEOUT_VARIABLE = "HF_HUB_ETAG_TIMEOUT"
 # Share of a model's weights that additions of rank 16 to all of its matrices have, of small models.
 _ADDITIONS_SHARE = 0.04
 _TOOL = {"type": "function", "function": {"name": "wait", "parameters": {"type": "object", "properties": {}}}}
@@ -147,10 +153,7 @@ def check_disk(config: TrainConfig) -> None:
 
 
 def check_model(model: str) -> None:
-    """Refuse a name that no language model has, and files that are no whole one.
-
-    A Hub that can't be reached is left for the loading to complain of.
-    """
+    """Refuse a name that no language model has, files that are no whole one, and a Hub that can't be reached."""
     path = Path(model).expanduser()
     if model in (TINY, *PACKAGED):
         return
@@ -220,7 +223,7 @@ def check_endpoint(settings: PlaySettings) -> None:
             f"{settings.llm_endpoint.rstrip('/')}/chat/completions",
             json={**body, "tools": [_TOOL], "max_tokens": 1},
             headers={"Authorization": f"Bearer {key}"} if key else {},
-            timeout=_ENDPOINT_TIMEOUT,
+            timeout=_ANSWER_TIMEOUT_S,
         )
     except httpx.TimeoutException:
         return
@@ -333,18 +336,52 @@ def _calls_tools(environment: str, package: EnvironmentPackage | None) -> bool:
 
 
 def _is_on_the_hub(model: str) -> bool:
+    """Return whether the Hub has a model, or a download of it is in the cache.
+
+    Raises:
+        ConnectionFailedError: It is not in the cache, and the Hub gives no answer. The libraries that load models would
+            wait for it for most of a minute.
+    """
     from huggingface_hub import try_to_load_from_cache
 
-    from openenv.hub.library import HfApi, HTTPError, RepositoryNotFoundError
+    from openenv.hub.library import HfApi, HfHubHTTPError, HFValidationError, HTTPError, RepositoryNotFoundError
 
+    hub = HfApi()
+    limit_s = float(os.environ.get(_HUB_TIMEOUT_VARIABLE, _ANSWER_TIMEOUT_S))
     try:
         if not try_to_load_from_cache(model, "config.json"):
-            HfApi().model_info(model, timeout=HUB_TIMEOUT_S)
-    except (RepositoryNotFoundError, ValueError):  # there is no such model, or none can have such an id
+            _within(limit_s, partial(hub.model_info, model, timeout=limit_s))
+    except (RepositoryNotFoundError, HFValidationError):  # there is no such model, or none can have such an id
         return False
-    except (HTTPError, OSError):
+    except HfHubHTTPError:  # such as a server that is too busy, for which the libraries wait
         return True
+    except (HTTPError, OSError, ValueError) as error:
+        reason = f": {error}".rstrip(". ") if str(error) else ""
+        raise ConnectionFailedError(
+            f"{model} is not in the cache of this machine, and there is no answer from {hub.endpoint} within "
+            f"{limit_s:g} s{reason}. Check the network, and HF_ENDPOINT and HF_HUB_OFFLINE if they are set; give a "
+            f"slow Hub more seconds with {_HUB_TIMEOUT_VARIABLE}; or take a folder, a GGUF file or "
+            f"{' or '.join(map(repr, PACKAGED))}, which need no Hub."
+        ) from error
     return True
+
+
+def _within(limit_s: float, request: Callable[[], object]) -> None:
+    """Send a request and wait for its end, for whose own time limit each address of a server counts anew.
+
+    Raises:
+        TimeoutError: It did not end within the limit.
+    """
+    ended: Future[object] = Future()
+    Thread(target=_settle, args=(ended, request), name="hub-request", daemon=True).start()
+    ended.result(limit_s)
+
+
+def _settle(ended: Future[object], request: Callable[[], object]) -> None:
+    try:
+        ended.set_result(request())
+    except Exception as error:  # noqa: BLE001  # raised where the end is waited for
+        ended.set_exception(error)
 
 
 def _parameters(model: str) -> int | None:
