@@ -7,12 +7,11 @@ import os
 import shutil
 from collections.abc import Callable
 from concurrent.futures import Future
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
 from threading import Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
@@ -30,6 +29,9 @@ from openenv.train.settings.config import TINY, TrainConfig, load_config
 from openenv.train.settings.disk_use import checkpoint_bytes, gigabytes, run_bytes
 from openenv.train.settings.play_settings import PlaySettings
 from openenv.train.tasks.task_choice import named_tasks
+
+if TYPE_CHECKING:
+    from openenv.hub.library import HfApi
 
 __all__ = [
     "call_examples_missing",
@@ -342,19 +344,15 @@ def _is_on_the_hub(model: str) -> bool:
         ConnectionFailedError: It is not in the cache, and the Hub gives no answer. The libraries that load models would
             wait for it for most of a minute.
     """
-    from huggingface_hub import try_to_load_from_cache
-
-    from openenv.hub.library import HfApi, HfHubHTTPError, HFValidationError, HTTPError, RepositoryNotFoundError
+    from openenv.hub.library import HfApi, HTTPError
 
     hub = HfApi()
     limit_s = float(os.environ.get(_HUB_TIMEOUT_VARIABLE, _ANSWER_TIMEOUT_S))
+    answer: Future[bool] = Future()
+    # The limit of the request itself holds for each address of the Hub anew.
+    Thread(target=_request_model, args=(hub, model, limit_s, answer), name="hub-request", daemon=True).start()
     try:
-        if not try_to_load_from_cache(model, "config.json"):
-            _within(limit_s, partial(hub.model_info, model, timeout=limit_s))
-    except (RepositoryNotFoundError, HFValidationError):  # there is no such model, or none can have such an id
-        return False
-    except HfHubHTTPError:  # such as a server that is too busy, for which the libraries wait
-        return True
+        return answer.result(limit_s)
     except (HTTPError, OSError, ValueError) as error:
         reason = f": {error}".rstrip(". ") if str(error) else ""
         raise ConnectionFailedError(
@@ -363,25 +361,24 @@ def _is_on_the_hub(model: str) -> bool:
             f"slow Hub more seconds with {_HUB_TIMEOUT_VARIABLE}; or take a folder, a GGUF file or "
             f"{' or '.join(map(repr, PACKAGED))}, which need no Hub."
         ) from error
-    return True
 
 
-def _within(limit_s: float, request: Callable[[], object]) -> None:
-    """Send a request and wait for its end, for whose own time limit each address of a server counts anew.
+def _request_model(hub: "HfApi", model: str, limit_s: float, answer: Future[bool]) -> None:
+    """Answer whether the cache or the Hub has a model, or with why that is not known."""
+    from huggingface_hub import try_to_load_from_cache
 
-    Raises:
-        TimeoutError: It did not end within the limit.
-    """
-    ended: Future[object] = Future()
-    Thread(target=_settle, args=(ended, request), name="hub-request", daemon=True).start()
-    ended.result(limit_s)
+    from openenv.hub.library import HfHubHTTPError, HFValidationError, HTTPError, RepositoryNotFoundError
 
-
-def _settle(ended: Future[object], request: Callable[[], object]) -> None:
     try:
-        ended.set_result(request())
-    except Exception as error:  # noqa: BLE001  # raised where the end is waited for
-        ended.set_exception(error)
+        if not try_to_load_from_cache(model, "config.json"):
+            hub.model_info(model, timeout=limit_s)
+        answer.set_result(True)
+    except (RepositoryNotFoundError, HFValidationError):  # there is no such model, or none can have such an id
+        answer.set_result(False)
+    except HfHubHTTPError:  # such as a server that is too busy, for which the libraries wait
+        answer.set_result(True)
+    except (HTTPError, OSError, ValueError) as error:
+        answer.set_exception(error)
 
 
 def _parameters(model: str) -> int | None:
