@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -350,6 +351,19 @@ def test_what_killed_processes_have_left_is_deleted_and_nothing_else(tmp_path: P
         assert not any(draft.exists() for draft in (*left, begun))
         written_now.mkdir()
     assert sorted(tmp_path.iterdir()) == sorted([*others, path])
+
+
+def test_many_writers_at_once_delete_no_draft_of_another(tmp_path: Path) -> None:
+    file = tmp_path / "scores.json"
+
+    def write(number: int) -> None:
+        for _ in range(20):
+            write_json(file, number)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(write, range(8)))
+    assert read_json(file) in range(8)
+    assert [*tmp_path.iterdir()] == [file]
 
 
 def test_a_draft_of_another_process_stays_as_long_as_that_runs(tmp_path: Path) -> None:

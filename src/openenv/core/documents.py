@@ -273,14 +273,9 @@ def draft_of(path: Path, *, replaces: bool = True) -> Iterator[Path]:
     Raises:
         OSError: It can't be written or moved. What was at the path is as it was.
     """
-    parent = path.absolute().parent
+    _delete_left(path)
     with ExitStack() as stack:
-        with _lock(parent) as is_held:  # or a draft might be taken for one that is left, before it is locked itself
-            for found in parent.iterdir() if is_held else ():
-                if is_draft(found, path):
-                    _delete_left(found)
-            folder = Path(stack.enter_context(TemporaryDirectory(prefix=_draft_prefix(path), dir=parent)))
-            stack.enter_context(_lock(folder))
+        folder = _draft_folder(path, stack)
         draft = folder / path.name
         yield draft
         if replaces or draft.is_dir():  # no folder replaces a file, or a folder with something in it
@@ -338,11 +333,24 @@ def _draft_prefix(path: Path) -> str:
     return f".{path.name}-"
 
 
-def _delete_left(draft: Path) -> None:
-    """Delete a draft whose process has ended."""
-    with _lock(draft, fcntl.LOCK_NB) as is_held:
-        if is_held:
-            shutil.rmtree(draft, ignore_errors=True)
+def _draft_folder(path: Path, stack: ExitStack) -> Path:
+    """Make the folder of a draft, locked until the stack or the process ends."""
+    while True:
+        made = TemporaryDirectory(prefix=_draft_prefix(path), dir=path.absolute().parent)
+        folder = Path(stack.enter_context(made))
+        stack.enter_context(_lock(folder))
+        if folder.is_dir():  # another writer deletes it as one that is left, if it sees it before it is locked
+            return folder
+
+
+def _delete_left(path: Path) -> None:
+    """Delete the drafts of a path whose processes have ended."""
+    with suppress(OSError):  # their folder can't be read, or another writer's draft has come to its end meanwhile
+        for found in path.absolute().parent.iterdir():
+            if is_draft(found, path):
+                with _lock(found, fcntl.LOCK_NB) as is_held:
+                    if is_held:
+                        shutil.rmtree(found, ignore_errors=True)
 
 
 @contextmanager
