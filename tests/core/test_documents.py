@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -327,6 +328,59 @@ def write_whole(folder: Path) -> None:
     (folder / "whole.json").touch()
 
 
+def leave_draft(name: str, path: Path) -> Path:
+    """Make what a killed process leaves: a folder of one file or folder, or of none yet."""
+    draft = path.with_name(name)
+    draft.mkdir()
+    (draft / path.name).mkdir()
+    (draft / path.name / "half.json").touch()
+    return draft
+
+
+def test_what_killed_processes_have_left_is_deleted_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    left = [leave_draft(name, path) for name in (".model-abcd_123", ".model-12345678")]
+    begun = tmp_path / ".model-00000000"
+    begun.mkdir()
+    others = [leave_draft(name, path) for name in (".model-notes", ".model-abcd_1234", ".models-abcd_123")]
+    others.append(leave_draft(".model-archives", path))
+    (others[-1] / "notes.txt").touch()
+    others.append(leave_draft(".tokens-abcd_123", tmp_path / "tokens"))
+    with draft_of(path) as written_now, new_folder(path):
+        assert written_now.parent.is_dir(), "a process that runs has not left its draft"
+        assert not any(draft.exists() for draft in (*left, begun))
+        written_now.mkdir()
+    assert sorted(tmp_path.iterdir()) == sorted([*others, path])
+
+
+def test_many_writers_at_once_delete_no_draft_of_another(tmp_path: Path) -> None:
+    file = tmp_path / "scores.json"
+
+    def write(number: int) -> None:
+        for _ in range(20):
+            write_json(file, number)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(write, range(8)))
+    assert read_json(file) in range(8)
+    assert [*tmp_path.iterdir()] == [file]
+
+
+def test_a_draft_of_another_process_stays_as_long_as_that_runs(tmp_path: Path) -> None:
+    file = tmp_path / "scores.json"
+    with subprocess.Popen(
+        [sys.executable, "-c", HALF, str(file), "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        write_json(file, [1])
+        assert len([path for path in tmp_path.iterdir() if is_draft(path, file)]) == 1
+        other.kill()
+        other.wait(60)
+    write_json(file, [2])
+    assert [*tmp_path.iterdir()] == [file]
+
+
 HALF = """
 import os, resource, signal, sys
 from pathlib import Path
@@ -337,6 +391,9 @@ if sys.argv[2] == "full disk":
     write_json(file, ["x" * 100] * 1000)
 with draft_of(file) as draft:
     draft.write_text("half of")
+    if sys.argv[2] == "wait":
+        print(flush=True)
+        sys.stdin.read()
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -353,3 +410,4 @@ def test_a_full_disk_or_a_kill_in_the_middle_leaves_the_file_as_it_was(tmp_path:
     assert [is_draft(path, file) for path in left] == ([True] if fault == "kill" else [])
     write_json(file, [2])
     assert read_json(file) == [2]
+    assert [*tmp_path.iterdir()] == [file], "the next writer deletes what is left"

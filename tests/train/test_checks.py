@@ -1,16 +1,22 @@
 """What would fail after minutes is refused before: without the libraries of training, and nothing is left."""
 
+import asyncio
 import json
+import os
+import socket
 import struct
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi import FastAPI
-from fastapi.responses import JSONResponse
+from fastapi.responses import HTMLResponse, JSONResponse
+from huggingface_hub import constants
 from tests.support.models.model_server import ScriptedModel, climb
 from tests.support.public_folders import PUBLIC_FOLDERS
 from tests.support.servers import RunningServer
@@ -41,6 +47,9 @@ MISTAKES = {
     "eval catch --model ./begun": "The run in begun has not ended, so there is no model in it yet.",
     "eval catch --model m --llm-endpoint http://127.0.0.1:1": "There is no answer from http://127.0.0.1:1/v1: ",
     "collect catch --model m --llm-endpoint http://127.0.0.1:1 --output data": "There is no answer from http://127.0",
+    "train catch --model an/owner": "an/owner is not in the cache of this machine, and there is no answer from http://",
+    "eval catch --model an/owner": "an/owner is not in the cache of this machine, and there is no answer from http://",
+    "collect catch --model an/owner --output data": "an/owner is not in the cache of this machine, and there is no an",
 }
 PROGRAM = """
 import sys
@@ -78,7 +87,8 @@ def test_mistakes_are_refused_before_torch_is_loaded_and_leave_nothing(tmp_path:
     save_model(tmp_path / "vast", weights=10**12)
     before = sorted(tmp_path.rglob("*"))
     command = [sys.executable, "-c", PROGRAM, *MISTAKES]
-    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
+    environ = {**os.environ, "HF_ENDPOINT": "http://127.0.0.1:1", "HF_HOME": str(tmp_path / "run")}
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600, env=environ)
     assert ended.returncode == 0, ended.stderr
     *messages, loaded = ended.stdout.splitlines()
     assert loaded == "[]"
@@ -127,6 +137,106 @@ def test_models_that_may_be_there_are_let_through() -> None:
     check_model("smollm2")
     with pytest.raises(ConfigurationError, match="There is no model 'a model/of mine'"):
         check_model("a model/of mine")
+
+
+@pytest.fixture
+def no_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+
+
+@contextmanager
+def black_hole() -> Iterator[int]:
+    """A port whose queue of connections is full, so that no further one is answered."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener, ExitStack() as queue:
+        for _ in range(3):
+            client = queue.enter_context(socket.socket())
+            client.setblocking(False)
+            client.connect_ex(listener.getsockname())
+        yield listener.getsockname()[1]
+
+
+@contextmanager
+def silent() -> Iterator[int]:
+    """A port that accepts connections, and answers nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+
+
+@contextmanager
+def refusing() -> Iterator[int]:
+    """A port without a server."""
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        yield reserved.getsockname()[1]
+
+
+@contextmanager
+def welcoming() -> Iterator[int]:
+    """A port whose server has one page for every path, as networks that want a login have."""
+    app = FastAPI()
+    app.get("/{path:path}")(lambda: HTMLResponse("<html>Welcome</html>"))
+    with RunningServer(app) as server:
+        yield server.port
+
+
+@pytest.mark.usefixtures("no_cache")
+@pytest.mark.parametrize("hub", [refusing, silent, black_hole, welcoming])
+def test_a_hub_that_gives_no_answer_is_not_waited_for(
+    hub: Callable[[], AbstractContextManager[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The libraries that load models wait for 47 s."""
+    found = socket.getaddrinfo("127.0.0.1", 0, type=socket.SOCK_STREAM)
+    with hub() as port:
+        # The Hub has several addresses, each of which is tried for as long as the first.
+        addresses = [(*each[:4], ("127.0.0.1", port)) for each in found] * 40
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *arguments, **options: addresses)
+        monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{port}")
+        began = time.monotonic()
+        with pytest.raises(ConnectionFailedError, match=rf"is not in the cache .* from http://127\.0\.0\.1:{port} "):
+            check_model("an/owner")
+        assert time.monotonic() - began < 20
+
+
+@pytest.mark.usefixtures("no_cache")
+def test_a_slow_hub_may_be_given_more_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = FastAPI()
+
+    @app.get("/api/models/{name:path}")
+    async def model(name: str) -> dict[str, str]:
+        await asyncio.sleep(2)
+        return {"id": name}
+
+    with RunningServer(app) as server:
+        monkeypatch.setattr(constants, "ENDPOINT", server.url)
+        monkeypatch.setenv("HF_HUB_ETAG_TIMEOUT", "60")
+        check_model("an/owner")
+        monkeypatch.delenv("HF_HUB_ETAG_TIMEOUT")
+        with pytest.raises(ConnectionFailedError, match=r"within 1\.5 s.*more seconds with HF_HUB_ETAG_TIMEOUT"):
+            check_model("an/owner")
+
+
+@pytest.mark.usefixtures("no_cache")
+@pytest.mark.parametrize(("status", "is_refused"), [(401, True), (404, True), (429, False), (503, False)])
+def test_other_answers_of_a_hub(status: int, is_refused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For one that is busy the libraries wait."""
+    app = FastAPI()
+    reason = {"X-Error-Code": "RepoNotFound"} if is_refused else {}
+    app.get("/api/models/{name:path}")(lambda: JSONResponse({}, status, reason))
+    with RunningServer(app) as server:
+        monkeypatch.setattr(constants, "ENDPOINT", server.url)
+        with pytest.raises(ConfigurationError, match="There is no model") if is_refused else nullcontext():
+            check_model("an/owner")
+
+
+def test_a_model_in_the_cache_needs_no_hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:1")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    stored = tmp_path / "models--an--owner"
+    (stored / "refs").mkdir(parents=True)
+    (stored / "refs" / "main").write_text("abc")
+    (stored / "snapshots" / "abc").mkdir(parents=True)
+    (stored / "snapshots" / "abc" / "config.json").write_text("{}")
+    check_model("an/owner")
 
 
 def test_a_disk_holds_the_checkpoints_or_the_run_is_refused(tmp_path: Path) -> None:

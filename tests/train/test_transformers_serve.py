@@ -1,17 +1,13 @@
 """A model behind transformers' own OpenAI-compatible server plays, in a process of its own, on the CPU."""
 
-import os
-import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from tests.support.models.bigram_models import bigram_model
-from tests.support.servers import RunningServer, eventually
+from tests.support.models.transformers_serve import transformers_serve
+from tests.support.servers import RunningServer
 
 from openenv.core.generic_client import GenericEnvClient
 from openenv.train.agents.api_agent import ApiAgent
@@ -38,30 +34,8 @@ def climber(stairs_server: RunningServer, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture(scope="module")
 def address(climber: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with socket.create_server(("127.0.0.1", 0)) as reserved:
-        port = reserved.getsockname()[1]
-    command = [str(Path(sys.executable).with_name("transformers")), "serve", str(climber), "--device", "cpu"]
-    cache = tmp_path_factory.mktemp("cache")
-    process = subprocess.Popen(
-        [*command, "--host", "127.0.0.1", "--port", str(port)],
-        env={**os.environ, "HF_HOME": str(cache), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        eventually(lambda: process.poll() is not None or is_healthy(port), "the server is ready", 120)
-        assert process.poll() is None
-        yield f"http://127.0.0.1:{port}/v1"
-    finally:
-        process.kill()
-        process.wait(60)
-
-
-def is_healthy(port: int) -> bool:
-    try:
-        return httpx.get(f"http://127.0.0.1:{port}/health").is_success
-    except httpx.TransportError:
-        return False
+    with transformers_serve(climber, tmp_path_factory.mktemp("cache")) as address:
+        yield address
 
 
 def test_a_served_model_plays_by_tool_calls(stairs_server: RunningServer, climber: Path, address: str) -> None:

@@ -5,14 +5,16 @@ or print the result then takes minutes and gigabytes. JSON and TOML repeat nothi
 """
 
 import errno
+import fcntl
 import json
 import os
 import re
+import shutil
 import stat
 import tomllib
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
@@ -43,6 +45,8 @@ _MAX_YAML_DEPTH = 64
 # Python writes no whole number of more than 4300 digits, and to read one in base 60 takes quadratic time.
 _MAX_DIGITS = 3500
 _LONG_NUMBER = re.compile(rf"0[xob][\da-fA-F_]{{{_MAX_DIGITS}}}")
+# Of the folders that tempfile makes.
+_DRAFT_SUFFIX = re.compile(r"[a-z0-9_]{8}")
 # In characters and nodes, aliases counted as often as they stand: four times what a file without any can hold.
 _MAX_YAML_SIZE = 4 * MAX_YAML_BYTES
 
@@ -260,6 +264,8 @@ def open_regular(file: Path) -> BinaryIO:
 def draft_of(path: Path, *, replaces: bool = True) -> Iterator[Path]:
     """Yield a path to write a file or folder to, which is moved to its own path at the end, whole or not at all.
 
+    What processes that were killed have left of the same path is deleted first.
+
     Args:
         path: The path of the file or folder.
         replaces: Whether it replaces a file that is there; otherwise a file that is there by then is an error.
@@ -267,8 +273,10 @@ def draft_of(path: Path, *, replaces: bool = True) -> Iterator[Path]:
     Raises:
         OSError: It can't be written or moved. What was at the path is as it was.
     """
-    with TemporaryDirectory(prefix=_draft_prefix(path), dir=path.absolute().parent) as folder:
-        draft = Path(folder) / path.name
+    _delete_left(path)
+    with ExitStack() as stack:
+        folder = _draft_folder(path, stack)
+        draft = folder / path.name
         yield draft
         if replaces or draft.is_dir():  # no folder replaces a file, or a folder with something in it
             draft.replace(path)
@@ -305,7 +313,10 @@ def is_draft(found: Path, path: Path) -> bool:
         found: The file or folder.
         path: The path.
     """
-    return found.name.startswith(_draft_prefix(path))
+    suffix = found.name.removeprefix(_draft_prefix(path))
+    if suffix == found.name or not _DRAFT_SUFFIX.fullmatch(suffix) or not found.is_dir():
+        return False
+    return all(each.name == path.name for each in found.iterdir())
 
 
 def write_json(file: Path, value: Any) -> None:
@@ -320,6 +331,39 @@ def write_json(file: Path, value: Any) -> None:
 
 def _draft_prefix(path: Path) -> str:
     return f".{path.name}-"
+
+
+def _draft_folder(path: Path, stack: ExitStack) -> Path:
+    """Make the folder of a draft, locked until the stack or the process ends."""
+    while True:
+        made = TemporaryDirectory(prefix=_draft_prefix(path), dir=path.absolute().parent)
+        folder = Path(stack.enter_context(made))
+        stack.enter_context(_lock(folder))
+        if folder.is_dir():  # another writer deletes it as one that is left, if it sees it before it is locked
+            return folder
+
+
+def _delete_left(path: Path) -> None:
+    """Delete the drafts of a path whose processes have ended."""
+    with suppress(OSError):  # their folder can't be read, or another writer's draft has come to its end meanwhile
+        for found in path.absolute().parent.iterdir():
+            if is_draft(found, path):
+                with _lock(found, fcntl.LOCK_NB) as is_held:
+                    if is_held:
+                        shutil.rmtree(found, ignore_errors=True)
+
+
+@contextmanager
+def _lock(folder: Path, options: int = 0) -> Iterator[bool]:
+    """Lock a folder until the block or the process ends; ``False`` where that is not possible."""
+    with ExitStack() as stack:
+        is_held = False
+        with suppress(OSError):  # it can't be read, another process has the lock, or the file system has no locks
+            descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+            stack.callback(os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | options)
+            is_held = True
+        yield is_held
 
 
 def _parsed(parse: Callable[[Any], Any], text: str | bytes) -> Any:

@@ -2,13 +2,13 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from openenv.core.documents import read_arguments, without_half_pairs
 from openenv.core.exceptions import ModelAnswerError
 from openenv.core.telemetry import CHAT, chat_answer, chat_request, genai_span
 
-__all__ = ["ModelAnswer", "WrittenCall", "anthropic_answer", "openai_answer", "request_answer"]
+__all__ = ["ModelAnswer", "RemoteModel", "WrittenCall", "anthropic_answer", "openai_answer"]
 
 _LONGEST_QUOTE = 100
 
@@ -64,38 +64,51 @@ class ModelAnswer:
         return message
 
 
-async def request_answer(
-    send: Callable[[], Awaitable[Any]],
-    read: Callable[[Any], ModelAnswer],
-    retries: int,
-    *,
-    provider: str,
-    model: str,
-    address: str,
-    messages: Sequence[Mapping[str, Any]],
-    settings: Mapping[str, Any],
-) -> ModelAnswer:
-    """Request an answer, ``retries`` times more where it can't be read; a span has the other arguments.
+@dataclass(frozen=True)
+class RemoteModel:
+    """Model behind an address.
 
-    Raises:
-        ModelAnswerError: None of the answers could be read.
+    Attributes:
+        provider: ``openai`` for every server with its interface, or ``anthropic``.
+        name: Name of the model.
+        address: URL of the server.
+        retries: How often a request is repeated whose answer can't be read.
     """
-    attributes = chat_request(provider, model, address, messages, settings)
-    attempts = 0
-    while True:
-        attempts += 1
-        try:
-            with genai_span(CHAT, model, attributes) as found:
-                answer = read(await send())
-                found.update(chat_answer(answer))
-                return answer
-        # What is no JSON is a ValueError of the vendors' packages.
-        except (ValueError, RecursionError) as error:
-            if attempts > retries:
-                reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
-                raise ModelAnswerError(
-                    f"{model} at {address} gave no answer that can be read, at attempt {attempts}: {reason}"
-                ) from error
+
+    provider: Literal["openai", "anthropic"]
+    name: str
+    address: str
+    retries: int
+
+    async def answer(
+        self,
+        send: Callable[[], Awaitable[Any]],
+        messages: Sequence[Mapping[str, Any]],
+        settings: Mapping[str, Any],
+    ) -> ModelAnswer:
+        """Request an answer by ``send``; the span of each attempt has the messages and settings.
+
+        Raises:
+            ModelAnswerError: None of the answers could be read.
+        """
+        read = openai_answer if self.provider == "openai" else anthropic_answer
+        attributes = chat_request(self.provider, self.name, self.address, messages, settings)
+        attempts = 0
+        while True:
+            attempts += 1
+            try:
+                with genai_span(CHAT, self.name, attributes) as found:
+                    answer = read(await send())
+                    found.update(chat_answer(answer))
+                    return answer
+            # What is no JSON is a ValueError of the vendors' packages.
+            except (ValueError, RecursionError) as error:
+                if attempts > self.retries:
+                    reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+                    raise ModelAnswerError(
+                        f"{self.name} at {self.address} gave no answer that can be read, at attempt {attempts}: "
+                        f"{reason}"
+                    ) from error
 
 
 def openai_answer(response: Any) -> ModelAnswer:

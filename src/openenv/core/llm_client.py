@@ -10,14 +10,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar, Literal, Self
 from urllib.parse import urlsplit
 from weakref import finalize
 
 from openenv._extras import install_command
 from openenv.core.background_loop import background_loop
 from openenv.core.documents import read_arguments
-from openenv.core.llm_answers import ModelAnswer, anthropic_answer, openai_answer, request_answer
+from openenv.core.llm_answers import RemoteModel
 from openenv.core.wire.redaction import remember_secret
 
 try:
@@ -183,7 +183,49 @@ class LLMClient(ABC):
         return self
 
 
-class OpenAIClient(LLMClient):
+class _VendorClient(LLMClient):
+    """Client on a vendor's package. Subclasses make ``_client`` and define ``respond`` and ``complete_with_tools``."""
+
+    _provider: ClassVar[Literal["openai", "anthropic"]]
+    _client: Any
+
+    def __init__(
+        self,
+        endpoint: str,
+        port: int | None,
+        model: str,
+        api_key: str | None,
+        system_prompt: str | None,
+        temperature: float,
+        max_tokens: int,
+        max_retries: int,
+        at_once: int,
+    ) -> None:
+        super().__init__(endpoint, port)
+        self._requests = _Requests(at_once)
+        remember_secret(api_key)
+        self.model = model
+        self.system_prompt = system_prompt
+        self.temperature = temperature
+        self.max_tokens = max_tokens
+        self._retries = max_retries
+
+    async def complete(self, prompt: str, **kwargs: Any) -> str:
+        """Return the model's answer to a prompt."""
+        return (await self.respond(prompt, **kwargs)).content
+
+    async def _request(
+        self, send: Callable[[], Awaitable[Any]], messages: list[dict[str, Any]], settings: Mapping[str, Any]
+    ) -> LLMResponse:
+        """Return an answer with its tokens, if the server counts them."""
+        model = RemoteModel(self._provider, self.model, self.base_url, self._retries)
+        answer = await model.answer(partial(self._requests.send, send), messages, settings)
+        before, after = answer.input_tokens, answer.output_tokens
+        usage = None if before is None or after is None else TokenUsage(before, after)
+        return LLMResponse(answer.text, [ToolCall.of(*call) for call in answer.calls], usage)
+
+
+class OpenAIClient(_VendorClient):
     """Client of an OpenAI-compatible server: OpenAI, vLLM, TGI, Ollama and others.
 
     Args:
@@ -206,6 +248,8 @@ class OpenAIClient(LLMClient):
         ValueError: ``at_once`` is below 1.
     """
 
+    _provider = "openai"
+
     def __init__(
         self,
         endpoint: str,
@@ -220,16 +264,9 @@ class OpenAIClient(LLMClient):
         max_retries: int = 2,
         at_once: int = _AT_ONCE,
     ) -> None:
-        super().__init__(endpoint, port)
-        self._requests = _Requests(at_once)
+        super().__init__(endpoint, port, model, api_key, system_prompt, temperature, max_tokens, max_retries, at_once)
         if AsyncOpenAI is None:
             raise ImportError(f"OpenAIClient needs the package openai: {install_command('llm')}")
-        remember_secret(api_key)
-        self.model = model
-        self.system_prompt = system_prompt
-        self.temperature = temperature
-        self.max_tokens = max_tokens
-        self._retries = max_retries
         self._reasons = use_max_completion_tokens
         self._client = AsyncOpenAI(
             base_url=self.base_url if urlsplit(self.base_url).path else f"{self.base_url}/v1",
@@ -238,10 +275,6 @@ class OpenAIClient(LLMClient):
             max_retries=max_retries,
         )
         finalize(self, _close, self._client).atexit = False
-
-    async def complete(self, prompt: str, **kwargs: Any) -> str:
-        """Return the model's answer to a prompt."""
-        return (await self.respond(prompt, **kwargs)).content
 
     async def respond(self, prompt: str, **kwargs: Any) -> LLMResponse:
         """Return the model's answer to a prompt with its number of tokens."""
@@ -263,20 +296,10 @@ class OpenAIClient(LLMClient):
             more |= {"max_tokens": limit, "temperature": options.get("temperature", self.temperature)}
         create: Callable[..., Awaitable[Any]] = self._client.chat.completions.create
         settings = {"temperature": more.get("temperature"), "max_tokens": limit}
-        answer = await request_answer(
-            partial(self._requests.send, partial(create, model=self.model, messages=messages, **more)),
-            openai_answer,
-            self._retries,
-            provider="openai",
-            model=self.model,
-            address=self.base_url,
-            messages=messages,
-            settings=settings,
-        )
-        return _response_of(answer)
+        return await self._request(partial(create, model=self.model, messages=messages, **more), messages, settings)
 
 
-class AnthropicClient(LLMClient):
+class AnthropicClient(_VendorClient):
     """Client of Anthropic's Messages API.
 
     Args:
@@ -296,6 +319,8 @@ class AnthropicClient(LLMClient):
         ValueError: ``at_once`` is below 1.
     """
 
+    _provider = "anthropic"
+
     def __init__(
         self,
         endpoint: str,
@@ -309,18 +334,11 @@ class AnthropicClient(LLMClient):
         max_retries: int = 2,
         at_once: int = _AT_ONCE,
     ) -> None:
-        super().__init__(endpoint, port)
-        self._requests = _Requests(at_once)
+        super().__init__(endpoint, port, model, api_key, system_prompt, temperature, max_tokens, max_retries, at_once)
         try:
             from anthropic import AsyncAnthropic
         except ImportError as error:
             raise ImportError(f"AnthropicClient needs the package anthropic: {install_command('llm')}") from error
-        remember_secret(api_key)
-        self.model = model
-        self.system_prompt = system_prompt
-        self.temperature = temperature
-        self.max_tokens = max_tokens
-        self._retries = max_retries
         self._client = AsyncAnthropic(
             base_url=self.base_url,
             api_key=_NO_KEY if api_key is None else api_key,
@@ -328,10 +346,6 @@ class AnthropicClient(LLMClient):
             max_retries=max_retries,
         )
         finalize(self, _close, self._client).atexit = False
-
-    async def complete(self, prompt: str, **kwargs: Any) -> str:
-        """Return the model's answer to a prompt."""
-        return (await self.respond(prompt, **kwargs)).content
 
     async def respond(self, prompt: str, **kwargs: Any) -> LLMResponse:
         """Return the model's answer to a prompt with its number of tokens."""
@@ -364,17 +378,7 @@ class AnthropicClient(LLMClient):
             **more,
         )
         settings = {"temperature": temperature, "max_tokens": limit}
-        answer = await request_answer(
-            partial(self._requests.send, request),
-            anthropic_answer,
-            self._retries,
-            provider="anthropic",
-            model=self.model,
-            address=self.base_url,
-            messages=messages,
-            settings=settings,
-        )
-        return _response_of(answer)
+        return await self._request(request, messages, settings)
 
 
 def create_llm_client(
@@ -484,13 +488,6 @@ def _close(client: Any) -> None:
 async def _closed(client: Any) -> None:
     # Called here, not where it is scheduled: what a test has in the place of a vendor's client may return no coroutine.
     await client.close()
-
-
-def _response_of(answer: ModelAnswer) -> LLMResponse:
-    """Return an answer with its tokens, if the server counted them."""
-    before, after = answer.input_tokens, answer.output_tokens
-    usage = None if before is None or after is None else TokenUsage(before, after)
-    return LLMResponse(answer.text, [ToolCall.of(*call) for call in answer.calls], usage)
 
 
 def _function(tool: Mapping[str, Any], schema_name: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ try:
     from huggingface_hub.errors import (  # type: ignore[attr-defined]
         DeviceCodeError,
         HfHubHTTPError,
+        HFValidationError,
         HTTPError,  # of httpx or its successor, whichever huggingface_hub is made with
         LocalEntryNotFoundError,
         OIDCError,
@@ -29,6 +30,7 @@ __all__ = [
     "CommitOperationAdd",
     "CommitOperationDelete",
     "DeviceCodeError",
+    "HFValidationError",
     "HTTPError",
     "HfApi",
     "HfHubHTTPError",

@@ -3,12 +3,15 @@
 Each refuses in a sentence what would fail later, and leaves nothing. The lists are at the end.
 """
 
+import os
 import shutil
 from collections.abc import Callable
+from concurrent.futures import Future
 from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
-from typing import Any
+from threading import Thread
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
@@ -26,6 +29,9 @@ from openenv.train.settings.config import TINY, TrainConfig, load_config
 from openenv.train.settings.disk_use import checkpoint_bytes, gigabytes, run_bytes
 from openenv.train.settings.play_settings import PlaySettings
 from openenv.train.tasks.task_choice import named_tasks
+
+if TYPE_CHECKING:
+    from openenv.hub.library import HfApi
 
 __all__ = [
     "call_examples_missing",
@@ -58,8 +64,10 @@ TRACKERS = {
     "trackio": ("trackio",),
     "wandb": ("wandb",),
 }
-HUB_TIMEOUT_S = 10
-_ENDPOINT_TIMEOUT = httpx.Timeout(1.5)
+# Seconds that a model's server, and the Hub, have to answer.
+_ANSWER_TIMEOUT_S = 1.5
+# Of huggingface_hub, for its requests about files.
+_HUB_TIMEOUT_VARIABLE = "HF_HUB_ETAG_TIMEOUT"
 # Share of a model's weights that additions of rank 16 to all of its matrices have, of small models.
 _ADDITIONS_SHARE = 0.04
 _TOOL = {"type": "function", "function": {"name": "wait", "parameters": {"type": "object", "properties": {}}}}
@@ -147,10 +155,7 @@ def check_disk(config: TrainConfig) -> None:
 
 
 def check_model(model: str) -> None:
-    """Refuse a name that no language model has, and files that are no whole one.
-
-    A Hub that can't be reached is left for the loading to complain of.
-    """
+    """Refuse a name that no language model has, files that are no whole one, and a Hub that can't be reached."""
     path = Path(model).expanduser()
     if model in (TINY, *PACKAGED):
         return
@@ -220,7 +225,7 @@ def check_endpoint(settings: PlaySettings) -> None:
             f"{settings.llm_endpoint.rstrip('/')}/chat/completions",
             json={**body, "tools": [_TOOL], "max_tokens": 1},
             headers={"Authorization": f"Bearer {key}"} if key else {},
-            timeout=_ENDPOINT_TIMEOUT,
+            timeout=_ANSWER_TIMEOUT_S,
         )
     except httpx.TimeoutException:
         return
@@ -333,18 +338,47 @@ def _calls_tools(environment: str, package: EnvironmentPackage | None) -> bool:
 
 
 def _is_on_the_hub(model: str) -> bool:
+    """Return whether the Hub has a model, or a download of it is in the cache.
+
+    Raises:
+        ConnectionFailedError: It is not in the cache, and the Hub gives no answer. The libraries that load models would
+            wait for it for most of a minute.
+    """
+    from openenv.hub.library import HfApi, HTTPError
+
+    hub = HfApi()
+    limit_s = float(os.environ.get(_HUB_TIMEOUT_VARIABLE, _ANSWER_TIMEOUT_S))
+    answer: Future[bool] = Future()
+    # The limit of the request itself holds for each address of the Hub anew.
+    Thread(target=_request_model, args=(hub, model, limit_s, answer), name="hub-request", daemon=True).start()
+    try:
+        return answer.result(limit_s)
+    except (HTTPError, OSError, ValueError) as error:
+        reason = f": {error}".rstrip(". ") if str(error) else ""
+        raise ConnectionFailedError(
+            f"{model} is not in the cache of this machine, and there is no answer from {hub.endpoint} within "
+            f"{limit_s:g} s{reason}. Check the network, and HF_ENDPOINT and HF_HUB_OFFLINE if they are set; give a "
+            f"slow Hub more seconds with {_HUB_TIMEOUT_VARIABLE}; or take a folder, a GGUF file or "
+            f"{' or '.join(map(repr, PACKAGED))}, which need no Hub."
+        ) from error
+
+
+def _request_model(hub: "HfApi", model: str, limit_s: float, answer: Future[bool]) -> None:
+    """Answer whether the cache or the Hub has a model, or with why that is not known."""
     from huggingface_hub import try_to_load_from_cache
 
-    from openenv.hub.library import HfApi, HTTPError, RepositoryNotFoundError
+    from openenv.hub.library import HfHubHTTPError, HFValidationError, HTTPError, RepositoryNotFoundError
 
     try:
         if not try_to_load_from_cache(model, "config.json"):
-            HfApi().model_info(model, timeout=HUB_TIMEOUT_S)
-    except (RepositoryNotFoundError, ValueError):  # there is no such model, or none can have such an id
-        return False
-    except (HTTPError, OSError):
-        return True
-    return True
+            hub.model_info(model, timeout=limit_s)
+        answer.set_result(True)
+    except (RepositoryNotFoundError, HFValidationError):  # there is no such model, or none can have such an id
+        answer.set_result(False)
+    except HfHubHTTPError:  # such as a server that is too busy, for which the libraries wait
+        answer.set_result(True)
+    except (HTTPError, OSError, ValueError) as error:
+        answer.set_exception(error)
 
 
 def _parameters(model: str) -> int | None:

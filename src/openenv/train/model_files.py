@@ -76,6 +76,7 @@ def check_gguf(file: Path) -> int:
     Raises:
         ConfigurationError: The file is cut off, or is none that can be read.
     """
+    # gguf's own reader makes an array of each token and merge: 4.7 s of CPU for SmolLM2, of which this needs 0.04 s.
     with file.open("rb") as content:
         try:
             magic, version, tensors, values = struct.unpack("<4sIQQ", content.read(24))

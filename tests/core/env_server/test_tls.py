@@ -1,5 +1,6 @@
 """A server with a certificate, whose authority the test has made."""
 
+import asyncio
 import socket
 import ssl
 import subprocess
@@ -196,6 +197,26 @@ def test_a_handshake_of_tls_has_the_time_of_a_head(files: Files, part: slice, lo
         with connected(server.port, files) as other:
             other.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert other.recv(9) == b"HTTP/1.1 "
+
+
+class LateLoop(asyncio.SelectorEventLoop):
+    """Begins to start TLS some turns later than asyncio does by itself."""
+
+    async def start_tls(self, *arguments: Any, **settings: Any) -> Any:
+        for _ in range(9):
+            await asyncio.sleep(0)
+        return await super().start_tls(*arguments, **settings)
+
+
+def test_the_first_message_waits_for_tls_however_late_the_loop_starts_it(files: Files) -> None:
+    app = create_fastapi_app(CounterEnvironment, Add, Total)
+    tls = TLS(str(files.certificate), str(files.key))
+    with (
+        RunningServer(app, loop=f"{__name__}:{LateLoop.__name__}", **tls.uvicorn_settings()) as server,
+        connected(server.port, files) as client,
+    ):
+        client.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert client.recv(9) == b"HTTP/1.1 "
 
 
 def test_a_first_message_in_many_parts(server: RunningServer, files: Files) -> None:

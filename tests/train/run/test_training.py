@@ -371,7 +371,9 @@ def test_a_run_that_was_cut_off_in_its_warm_up_warms_up_again(
     only = {**settings, "sft": examples, "grpo": False}
     with pytest.raises(KeyboardInterrupt):
         train(TrainConfig(**only, name="barely taught"), InterruptedWarmUp())
-    resumed = resume(settings["output_dir"] / "barely-taught", quiet())
+    folder = settings["output_dir"] / "barely-taught"
+    (folder / ".warm_up-killed_1" / "warm_up").mkdir(parents=True)
+    resumed = resume(folder, quiet())
     assert_same_outcome(resumed, only_taught)
     assert not [path for path in resumed.folder.path.iterdir() if is_draft(path, resumed.folder.warm_up)]
 

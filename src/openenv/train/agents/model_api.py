@@ -7,9 +7,8 @@ from typing import Any
 
 from openai import APIConnectionError, APIStatusError, AsyncOpenAI, BadRequestError
 
-from openenv.core import llm_answers
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, ModelAnswerError, OpenEnvError
-from openenv.core.llm_answers import ModelAnswer
+from openenv.core.llm_answers import ModelAnswer, RemoteModel
 from openenv.train.episodes.played_episode import Message
 from openenv.train.forms.openai_messages import to_openai
 
@@ -37,15 +36,8 @@ async def request_answer(
     sent: Any = to_openai(messages)
     address = str(api.base_url)
     try:
-        return await llm_answers.request_answer(
-            partial(api.chat.completions.create, model=model, messages=sent, **offered, **settings),
-            llm_answers.openai_answer,
-            api.max_retries,
-            provider="openai",
-            model=model,
-            address=address,
-            messages=sent,
-            settings=settings,
+        return await RemoteModel("openai", model, address, api.max_retries).answer(
+            partial(api.chat.completions.create, model=model, messages=sent, **offered, **settings), sent, settings
         )
     except BadRequestError as error:
         if any(message["role"] == "assistant" for message in messages):

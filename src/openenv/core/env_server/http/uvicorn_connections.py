@@ -180,10 +180,11 @@ class TimedRequests(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # one 
                 ssl_shutdown_timeout=_END_OF_TLS_S,
             )
         )
-        for _ in range(2):  # until TLS is the carrier's protocol, and has been connected
+        while carrier.get_protocol() is self and not starting.done():  # noqa: ASYNC110  # no event announces it
             await asyncio.sleep(0)
+        await asyncio.sleep(0)  # callbacks run in order: TLS was connected by one from when it became the protocol
         hello, self._early = self._early, b""
-        if not carrier.is_closing():
+        if not carrier.is_closing() and not starting.done():
             _receive(carrier.get_protocol(), hello)
         try:
             transport = await starting
