@@ -366,8 +366,8 @@ class EverythingEnvironment(CapitalEnvironment):
 
     tasks = TaskSet([{"a": 1, "b": None}])
 
-    def reset(self, seed: int | None = None, **columns: Any) -> Question:  # type: ignore[override]
-        return Question(text=f"{seed} {columns}")
+    def reset(self, hint: bool = False, **columns: Any) -> Question:  # type: ignore[override]
+        return Question(text=f"{hint} {columns}")
 
 
 @pytest.mark.parametrize("environment", [CapitalEnvironment, ThreadEnvironment, AwaitedEnvironment])
@@ -395,11 +395,19 @@ def test_a_class_with_tasks_is_done(environment: type[CapitalEnvironment]) -> No
         assert client.step({"name": "Paris"}).reward == 1.0  # a reset that is refused ends no episode
 
 
+@pytest.mark.level("process")  # it starts some
+def test_processes_of_environments_have_the_tasks() -> None:
+    app = create_fastapi_app(CapitalEnvironment, Answer, Question, isolation="process")
+    with RunningServer(app) as server, GenericEnvClient(base_url=server.url).sync() as client:
+        assert client.reset(**client.tasks("test")[0]).observation["text"] == "Kenya 0 0.5"
+        assert client.step({"name": "Nairobi"}).reward == 1.0
+
+
 def test_what_a_client_adds_to_a_task_does_not_reach_reset() -> None:
     with TestClient(create_fastapi_app(EverythingEnvironment, Answer, Question)) as http:
-        body = {"split": "train", "index": 0, "a": 2, "c": 3, "seed": 5}
+        body = {"split": "train", "index": 0, "a": 2, "c": 3, "seed": 5, "hint": True}
         text = http.post("/reset", json=body).json()["observation"]["text"]
-    assert text == "5 {'a': 1, 'split': 'train', 'index': 0}"
+    assert text == "True {'a': 1, 'split': 'train', 'index': 0}"
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ class ResetParameters:
         named = [one for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
         takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters)
         self.tasks = tasks
-        self._required = frozenset(one.name for one in named if one.default is one.empty)
+        self._own = {one.name: one.default is one.empty for one in named}  # whether each is required
         self._of_function = self._adapter = _adapter(reset, named, takes_any=takes_any)
         if tasks is not None:
             named, takes_any = _for_clients(named), False
@@ -79,13 +79,14 @@ class ResetParameters:
         """
         if self.tasks is None:
             return arguments
-        given = dict(arguments)
-        ref = self.tasks.choose_task(given.pop("split", None), given.pop("index", None), given.get("seed"))
+        ref = self.tasks.choose_task(*map(arguments.get, ("split", "index", "seed")))
+        chosen = ("split", "index")
+        given = {name: value for name, value in arguments.items() if name in self._own and name not in chosen}
         columns = self.tasks.arguments(ref)
         both = [name for name in given if name not in ALWAYS_ACCEPTED and columns.get(name) is not None]
         if both:
             raise InvalidRequestError(f"Expected no {' or '.join(both)} for reset: the task has its own.")
-        values = {name: value for name, value in columns.items() if value is not None or name in self._required}
+        values = {name: value for name, value in columns.items() if value is not None or self._own.get(name)}
         try:
             return self._of_function.validate_python({**given, **values})
         except ValidationError as error:
