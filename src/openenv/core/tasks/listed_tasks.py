@@ -166,11 +166,7 @@ def _named(found: Any) -> dict[str, Any]:
 
 
 def rows_by_split(origin: str, rows: Sequence[Any]) -> dict[str, list[Any]]:
-    """Group rows by their column ``split``, which the tasks then lack.
-
-    Raises:
-        ConfigurationError: A split is no name; the message begins with the origin of the rows.
-    """
+    """Group rows by their column ``split``, which the tasks then lack."""
     splits: dict[str, list[Any]] = {}
     for number, row in enumerate(rows):
         split, task = None, row
@@ -184,11 +180,7 @@ def rows_by_split(origin: str, rows: Sequence[Any]) -> dict[str, list[Any]]:
 
 
 def check_tasks(origin: str, tasks: Any, check: Callable[[Task], object]) -> None:
-    """Check that there is a list of tasks, and each of them.
-
-    Raises:
-        ConfigurationError: One is no task; the message begins with the origin of the tasks.
-    """
+    """Refuse what is no list of tasks; the message begins with the origin of the tasks."""
     if not isinstance(tasks, list):
         raise ConfigurationError(f"{origin}: expected a list of tasks, got {tasks!r:.100}.")
     for index, task in enumerate(tasks):

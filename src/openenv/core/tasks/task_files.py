@@ -27,11 +27,7 @@ Task = Mapping[str, Any]
 
 
 def read_file(path: Path) -> Any:
-    """Return what a file of tasks holds: a list of rows, or what a ``.json`` file has.
-
-    Raises:
-        ConfigurationError: It can't be read; the message names it.
-    """
+    """Return what a file of tasks holds: a list of rows, or what a ``.json`` file has."""
     try:
         if path.suffix == ".csv":
             return _csv(path)

@@ -40,12 +40,7 @@ class RowStream:
         self._lock = Lock()
 
     def __getitem__(self, index: int) -> Any:
-        """Return a row; all those before it are made too.
-
-        Raises:
-            IndexError: There are not that many.
-            ConfigurationError: A row before it could not be made.
-        """
+        """Return a row; all those before it are made too. Raises ``IndexError`` if there are not that many."""
         if index >= MAX_STREAM_ROWS:
             raise IndexError(index)
         with self._lock:
@@ -180,14 +175,6 @@ class TaskSet(TaskSource):
     def task_counts(self) -> Mapping[str, int | None]:
         """Number of tasks of each split; ``None`` for those that are made one after the other, without a limit."""
         return {split: len(rows) if isinstance(rows, Sized) else None for split, rows in self.splits.items()}
-
-    def get_task(self, split: str, index: int) -> dict[str, Any]:
-        """Return what ``reset`` is passed for a task, which is what lists show.
-
-        Raises:
-            TaskNotFoundError: There is no such task.
-        """
-        return self._listed(self._ref(split, index))
 
     def row(self, ref: TaskRef, **choices: object) -> Task:
         """Return a task as the source has it, without its split.

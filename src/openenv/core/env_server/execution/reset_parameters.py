@@ -67,10 +67,7 @@ class ResetParameters:
             raise InvalidRequestError(f"Wrong parameters of reset: {where}.", errors=faults) from None
 
     def with_task(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the arguments of a call with the columns of the task that they choose; the same without a task set.
-
-        Args:
-            arguments: What ``checked`` returned.
+        """Return checked arguments with the columns of the task that they choose; the same without a task set.
 
         Raises:
             TaskNotFoundError: There is no such task.
