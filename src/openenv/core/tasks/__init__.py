@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from openenv.core.tasks.sources import GeneratedTasks as GeneratedTasks
     from openenv.core.tasks.sources import TaskSource as TaskSource
     from openenv.core.tasks.task_files import Task as Task
+    from openenv.core.tasks.task_set import TaskFile as TaskFile
     from openenv.core.tasks.task_set import TaskSet as TaskSet
 else:
     __all__, __getattr__, __dir__ = lazy_exports(
@@ -31,6 +32,6 @@ else:
             ),
             "openenv.core.tasks.sources": ("GeneratedTasks", "TaskSource"),
             "openenv.core.tasks.task_files": ("Task",),
-            "openenv.core.tasks.task_set": ("TaskSet",),
+            "openenv.core.tasks.task_set": ("TaskFile", "TaskSet"),
         },
     )

@@ -87,8 +87,8 @@ class TaskSet(TaskSource):
             - The name of a dataset on the Hub, with its ``revision``.
             - A list of rows, a ``datasets.Dataset``, or something else to iterate over, which may have no end.
             - A function that returns one of these, or is a generator; it is called on the first use.
-        columns: Other names for columns, as in ``{"question": "prompt"}``: the column ``prompt`` is then ``question``.
         check: Raises a ``ValueError`` for a row that is no task of this environment.
+        columns: Other names for columns, as in ``{"question": "prompt"}``: the column ``prompt`` is then ``question``.
         limit: Number of tasks of each split that are used, from its first; a function's tasks are counted by it.
         revision: Commit of a dataset on the Hub, with all of its 40 hexadecimal digits: its tasks stay the same.
         config: Configuration of a dataset that has several.
@@ -111,9 +111,9 @@ class TaskSet(TaskSource):
     def __init__(
         self,
         source: Any,
+        check: Callable[[Task], object] = dict,
         *,
         columns: Mapping[str, str] | None = None,
-        check: Callable[[Task], object] = dict,
         limit: int | None = None,
         revision: str | None = None,
         config: str | None = None,
@@ -409,3 +409,7 @@ def _check_listed(row: Task) -> None:
 
 def _missing_text(missing: Sequence[str], known: Iterable[str]) -> str:
     return f"expected the column {' and '.join(missing)}; there are {', '.join(known) or 'none'}"
+
+
+TaskFile = TaskSet
+"""The earlier name."""
