@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from starlette.testclient import TestClient
+from tests.support.ors_wire import OrsWire
 from tests.support.servers import RunningServer
 
 from openenv import Action, Environment, GenericEnvClient, Observation, State, TaskSet
@@ -444,6 +445,14 @@ def test_the_routes_of_tasks_show_no_answer() -> None:
         assert json.loads(texts[1]) == {"num_tasks": 2}
         assert not any(row["capital"] in text for row in ROWS for text in texts)
         assert http.post(f"/{name}/task", json={"split": "train", "index": 2}).status_code == 400
+
+
+def test_clients_of_ors_begin_the_tasks_that_they_list() -> None:
+    app = create_fastapi_app(CapitalEnvironment, Answer, Question, env_name="capitals", max_concurrent_envs=2)
+    with RunningServer(app) as server:
+        for task in ({"split": "test", "index": 0}, {"task_spec": {"split": "train", "index": 1}}):
+            with OrsWire(server) as wire:
+                assert ("Kenya" if "split" in task else "Italy") in wire.begin(env_name="capitals", **task)
 
 
 def test_tasks_that_are_not_counted_are_unsupported_lists() -> None:
