@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from openenv.core.exceptions import IllegalActionError as IllegalActionError
     from openenv.core.exceptions import OpenEnvError as OpenEnvError
     from openenv.core.seeding import rng as rng
+    from openenv.core.tasks.task_set import TaskSet as TaskSet
     from openenv.core.wire.array_fields import MediaType as MediaType
     from openenv.core.wire.array_fields import NDArray as NDArray
 else:
@@ -50,6 +51,7 @@ else:
             "openenv.core.client.results": ("StepResult",),
             "openenv.core.exceptions": ("IllegalActionError", "OpenEnvError"),
             "openenv.core.seeding": ("rng",),
+            "openenv.core.tasks.task_set": ("TaskSet",),
             "openenv.core.wire.array_fields": ("MediaType", "NDArray"),
             "openenv.core.env_server.app": ("create_app", "serve"),
             "openenv.core.env_server.interfaces": ("Environment", "Transform"),

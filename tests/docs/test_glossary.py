@@ -20,7 +20,7 @@ PUBLIC = {
     ("train/run/grpo.py", "room"),
     ("train/run/training.py", "go on"),
     ("train/trl/rollout_function.py", "tell"),
-    ("train/trl/task_set.py", "ask"),
+    ("train/trl/spec_tasks.py", "ask"),
 }
 OTHERS = sorted({module.path.partition("/")[0] for module in modules()} - COUNTED_IN_CEILINGS)
 

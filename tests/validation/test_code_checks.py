@@ -266,3 +266,12 @@ class MyEnvironment(Environment):
 def test_a_class_with_tools_needs_neither_step_nor_state(tmp_path: Path, old: str, new: str, status: str) -> None:
     folder = write_files(scaffold(tmp_path, "my_env"), {ENVIRONMENT: TOOLS.replace(old, new) if old else TOOLS})
     assert result(folder, "environment").status == status
+
+
+def test_a_reset_may_need_what_its_tasks_have(tmp_path: Path) -> None:
+    folder = changed(tmp_path, ENVIRONMENT, "self, seed: int | None = None", "self, *, level")
+    file = folder / ENVIRONMENT
+    text = file.read_text()
+    start = text.index("    SUPPORTS_CONCURRENT")
+    file.write_text(f'{text[:start]}    tasks = TaskSet("tasks.csv")\n{text[start:]}')
+    assert result(folder, "environment").evidence == []

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from openenv.core.seeding import rng
-from openenv.core.tasks import GeneratedTasks, Task, TaskFile, TaskRef
+from openenv.core.tasks import GeneratedTasks, Task, TaskRef, TaskSet
 
 from ..problems import PROBLEMS, Problem, Values
 from .grading import Test, as_json_values, call_text
@@ -70,7 +70,7 @@ def _different(chance: Random, problem: Problem, values: Values) -> list[list[An
     return found
 
 
-class CodeTaskFile(TaskFile):
+class CodeTaskFile(TaskSet):
     """Tasks of a file.
 
     Args:
@@ -83,7 +83,8 @@ class CodeTaskFile(TaskFile):
     """
 
     def __init__(self, path: Path) -> None:
-        super().__init__(path, check_task)
+        super().__init__(path.resolve(), check=check_task)
+        self.read()
 
     def make(self, place: TaskRef, difficulty: str | None) -> CodeTask:
         """Read a task, which is as hard as it is."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.seeding import rng
-from openenv.core.tasks import GeneratedTasks, Task, TaskFile, TaskRef
+from openenv.core.tasks import GeneratedTasks, Task, TaskRef, TaskSet
 
 from ..models import DATABASES, DIFFICULTIES
 from ..questions import QUESTIONS
@@ -53,7 +53,7 @@ class GeneratedSqlTasks(GeneratedTasks):
         return SqlTask(database, image, kind.asked(values), kind.answered(values), kind.ordered, difficulty)
 
 
-class SqlTaskFile(TaskFile):
+class SqlTaskFile(TaskSet):
     """Tasks of a file, each with its database beside it.
 
     Args:
@@ -67,9 +67,9 @@ class SqlTaskFile(TaskFile):
     """
 
     def __init__(self, path: Path) -> None:
-        super().__init__(path, check_task)
-        for database in {task["database"] for tasks in self.splits.values() for task in tasks}:
-            self._find(database)
+        super().__init__(path.resolve(), check=self._check_with_database)
+        self.folder = path.resolve().parent
+        self.read()
 
     def make(self, place: TaskRef, database: str | None, difficulty: str | None) -> SqlTask:
         """Read a task with its database."""
@@ -79,6 +79,10 @@ class SqlTaskFile(TaskFile):
         return SqlTask(
             file.stem, data, task["question"], task["reference"], task.get("ordered", False), task.get("difficulty")
         )
+
+    def _check_with_database(self, task: Task) -> None:
+        check_task(task)
+        self._find(task["database"])
 
     def _find(self, name: str) -> Path:
         file = (self.folder / name).resolve()

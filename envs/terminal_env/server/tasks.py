@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.seeding import rng
-from openenv.core.tasks import GeneratedTasks, Task, TaskFile, TaskRef
+from openenv.core.tasks import GeneratedTasks, Task, TaskRef, TaskSet
 
 from ..models import DIFFICULTIES
 from .families import FAMILIES
@@ -27,7 +27,7 @@ class GeneratedTerminalTasks(GeneratedTasks):
         return FAMILIES[family or chosen[0]](chance, difficulty or chosen[1])
 
 
-class TerminalTaskFile(TaskFile):
+class TerminalTaskFile(TaskSet):
     """Tasks of a file.
 
     Args:
@@ -40,15 +40,18 @@ class TerminalTaskFile(TaskFile):
     """
 
     def __init__(self, path: Path) -> None:
-        super().__init__(path, check_task)
-        for tasks in self.splits.values():
-            for task in tasks:
-                self._files(task)
+        super().__init__(path.resolve(), check=self._check_with_folder)
+        self.folder = path.resolve().parent
+        self.read()
 
     def make(self, place: TaskRef, family: str | None, difficulty: str | None) -> TerminalTask:
         """Read a task."""
         task = self.row(place, family=family, difficulty=difficulty)
         return TerminalTask.model_validate(_without_folder(task) | {"files": self._files(task)})
+
+    def _check_with_folder(self, task: Task) -> None:
+        check_task(task)
+        self._files(task)
 
     def _files(self, task: Task) -> dict[str, str]:
         files: dict[str, str] = dict(task.get("files") or {})

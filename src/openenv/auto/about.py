@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from openenv.auto.fields import FieldAbout, fields_of
 from openenv.auto.package import EnvironmentPackage
 from openenv.auto.readme import Readme, read_readme
+from openenv.core.env_server.execution.reset_parameters import reset_parameters
 from openenv.core.env_server.mcp_types import Tool
 from openenv.core.env_server.tools import class_tools
 from openenv.core.env_server.types import State
@@ -19,6 +20,7 @@ from openenv.core.environment_types import EnvironmentTypes, environment_types
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.schema.generator import ToolSignature, described_schema
 from openenv.core.schema.reader import calls_tool, members
+from openenv.core.tasks.task_set import task_set_of
 
 _BESIDE = frozenset({"metadata", "done", "reward"})
 _OF_EVERY_STATE = frozenset({"episode_id", "step_count"})
@@ -178,10 +180,13 @@ def reset_fields(environment: type) -> list[FieldAbout]:
     signature = ToolSignature(reset, "reset", is_method=True)
     given = inspect.signature(reset).parameters
     schema = signature.parameters
-    properties = {
+    properties: dict[str, Any] = {
         name: {**described, "default": _json_default(given[name].default)}
         for name, described in schema.get("properties", {}).items()
     }
+    if task_set_of(environment) is not None:  # whose tasks have the values of some
+        schema = reset_parameters(environment).schema
+        properties = {name: properties.get(name, about) for name, about in schema["properties"].items()}
     return fields_of({**schema, "properties": properties})
 
 

@@ -50,6 +50,7 @@ COMMANDS = {
     "traces": Command("traces:app", "Look at the episodes that servers have recorded.", LOOK),
     "list": Command("list:list_known", "List the environments that there are, installed or not.", FIND),
     "info": Command("info:info", "Describe an environment: actions, reward, an example.", FIND),
+    "tasks": Command("tasks:tasks", "List the tasks of an environment, show one, or write them to a file.", FIND),
     "discover": Command("discover:discover", "Find environments for a task, here or in a catalog.", FIND),
     "catalog": Command("catalog:app", "Build a catalog of environments, or look into one.", FIND),
     "build": Command("build:app", "Build the image of an environment.", PUBLISH),

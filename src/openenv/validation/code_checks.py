@@ -168,7 +168,8 @@ def check_environment(source: Source) -> Iterator[Finding]:
                 )
         if "state" in methods and not methods["state"].decorator_list:
             yield warn(f"{cls.path}: {_class_name(cls)}.state is no property.", "Put @property above it.")
-        yield from _reset_findings(cls, methods.get("reset_async") or methods.get("reset"))
+        reset = methods.get("reset_async") or methods.get("reset")
+        yield from _reset_findings(cls, reset, has_tasks=_has_task_set(names, cls))
         yield from _step_findings(cls, methods.get("step_async") or methods.get("step"))
 
 
@@ -222,16 +223,28 @@ def _has_method(names: Names, cls: Definition, methods: dict[str, Function], nam
     return unseen or (name == "step" and any(each.name == "MCPEnvironment" for each in externals))
 
 
-def _reset_findings(cls: Definition, reset: Function | None) -> Iterator[Finding]:
+def _has_task_set(names: Names, cls: Definition) -> bool:
+    """Return whether a class has ``tasks``, whose columns are passed to ``reset``."""
+    nodes = (each.node for each in names.ancestors(cls) if isinstance(each, Definition))
+    statements = (statement for node in nodes if isinstance(node, ast.ClassDef) for statement in node.body)
+    return any(
+        isinstance(target, ast.Name) and target.id == "tasks"
+        for statement in statements
+        if isinstance(statement, ast.Assign)
+        for target in statement.targets
+    )
+
+
+def _reset_findings(cls: Definition, reset: Function | None, *, has_tasks: bool) -> Iterator[Finding]:
     if reset is None:
         return
     required = _required(reset)[1:]
-    if required:
+    if required and not has_tasks:
         yield fail(
             f"{cls.path}:{reset.lineno}: reset needs {', '.join(required)}, but may be called without arguments.",
             "Give each a default.",
         )
-    if "seed" not in _accepted(reset) and reset.args.kwarg is None:
+    if "seed" not in _accepted(reset) and reset.args.kwarg is None and not has_tasks:
         yield warn(
             f"{cls.path}:{reset.lineno}: reset takes no seed, so that no episode can be repeated.",
             "Add seed: int | None = None, and draw everything random from random.Random(seed).",

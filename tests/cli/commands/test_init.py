@@ -158,7 +158,7 @@ def test_what_is_there_is_left_alone(openenv_here: Any, tmp_path: Path) -> None:
     ("options", "kind"),
     [
         (["--tools"], "from openenv import Environment, Observation, ToolResult, tool"),
-        (["--tasks", "rows.jsonl"], "TASKS = read_tasks(FILE, check_task)"),
+        (["--tasks", "rows.jsonl"], '    tasks = TaskSet("tasks.jsonl", columns={"question": "question", '),
         (["--wrap", "gymnasium:CartPole-v1"], 'environment_class("CartPole-v1")'),
     ],
 )

@@ -83,12 +83,13 @@ def test_no_placeholder_is_left(folders: dict[str, Path], kind: str) -> None:
 @pytest.mark.parametrize("kind", ["environment", "tools", "tasks"])
 def test_its_player_gets_the_whole_reward(folders: dict[str, Path], kind: str) -> None:
     package = EnvironmentPackage.from_folder(folders[kind])
-    environment, choose = package.environment_class()(), package.make_player(seed=1)
+    choose = package.make_player(seed=1)
     assert choose is not None
-    observation = environment.reset(seed=1)
-    while not observation.done:
-        observation = environment.step(choose(observation))
-    assert observation.reward == 1.0
+    with openenv.make(folders[kind]).sync() as client:
+        result = client.reset(seed=1)
+        while not result.done:
+            result = client.step(choose(result.observation))
+    assert result.reward == 1.0
 
 
 def test_tasks_are_those_of_the_file_by_their_splits(folders: dict[str, Path]) -> None:

@@ -21,7 +21,7 @@ from openenv.records.scores import AFTER, BEFORE, RANDOM, WARMED_UP, figure_name
 from openenv.train.run.environments import open_sessions, training_spec
 from openenv.train.run.training import TrainResult, resume, train
 from openenv.train.settings.config import TrainConfig, load_config
-from openenv.train.trl.task_set import TaskSet
+from openenv.train.trl.spec_tasks import SpecTasks
 
 
 def quiet() -> Console:
@@ -33,9 +33,9 @@ def test_a_task_is_cut_to_what_reset_takes_while_the_server_is_away() -> None:
     with ServerProcess("counter_server.py", "8", "0", "60") as server:
         config = TrainConfig(environment=server.url, steps=1, rollouts=2, group_size=2)
         with open_sessions(config) as sessions:
-            task_set = TaskSet(target=sessions[""])
+            spec_tasks = SpecTasks(target=sessions[""])
             server.kill()
-            assert task_set.parameters_of({"seed": 1, "split": "train", "colour": "red"}) == {"seed": 1}
+            assert spec_tasks.parameters_of({"seed": 1, "split": "train", "colour": "red"}) == {"seed": 1}
 
 
 FIGURES = (RANDOM, BEFORE, sampled(BEFORE), AFTER, sampled(AFTER))

@@ -76,7 +76,7 @@ def test_a_variable_names_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_splits_come_from_a_json_file(folder: Path) -> None:
-    file = written(folder, {"train": [TASK], "test": [TASK, TASK]}, name="tasks.json")
+    file = written(folder, {"train": [TASK], "test": [{**TASK, "id": name} for name in "ab"]}, name="tasks.json")
     assert SqlTaskFile(file).task_counts == {"train": 1, "test": 2}
 
 

@@ -22,7 +22,7 @@ Tasks = Annotated[
         metavar="FILE",
         exists=True,
         dir_okay=False,
-        help="Make one of questions and answers, from the rows of a .jsonl, .json or .parquet file.",
+        help="Make one of questions and answers, from the rows of a .jsonl, .json, .csv or .parquet file.",
         show_default=False,
     ),
 ]

@@ -13,7 +13,7 @@ from openenv.adapters.ids import short_name
 from openenv.adapters.targets import find_adapted
 from openenv.cli.scaffold import common_values, requirement_values, write_environment
 from openenv.core.exceptions import ConfigurationError
-from openenv.core.tasks import Task, read_tasks
+from openenv.core.tasks import Task, TaskRef, TaskSet
 
 _EMPTY_FOLDERS = ("outputs/logs", "outputs/evals")
 _QUESTIONS = ("question", "prompt", "problem", "query", "instruction", "input", "text")
@@ -56,18 +56,19 @@ def kind_of_tasks(file: Path) -> EnvironmentKind:
     Raises:
         ConfigurationError: The file can't be read, has no tasks, or no columns for a question and an answer.
     """
-    splits = {split: tasks for split, tasks in read_tasks(file.resolve(), dict).items() if tasks}
-    if not splits:
+    tasks = TaskSet(file.resolve())
+    counts = {split: tasks.num_tasks(split) for split in tasks.list_splits() if tasks.num_tasks(split)}
+    if not counts:
         raise ConfigurationError(f"Expected at least one task in {file}, found none.")
-    rows = [task for tasks in splits.values() for task in tasks]
+    rows = [tasks.row(TaskRef(split, index)) for split, count in counts.items() for index in range(count)]
     name = f"tasks{file.suffix}"
     values = {
         "tasks_name": name,
         "tasks_file": json.dumps(name),
         "question_column": json.dumps(_column(file, rows, "question", _QUESTIONS)),
         "answer_column": json.dumps(_column(file, rows, "answer", _ANSWERS)),
-        "split": next(iter(splits)),
-        "task_counts": ", ".join(f"{len(tasks)} in `{split}`" for split, tasks in splits.items()),
+        "split": next(iter(counts)),
+        "task_counts": ", ".join(f"{count} in `{split}`" for split, count in counts.items()),
     }
     needed = ["pyarrow"] if file.suffix == ".parquet" else []
     return EnvironmentKind("tasks", {**values, **_requirements("openenv-core", *needed)}, file)

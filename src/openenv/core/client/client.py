@@ -29,7 +29,7 @@ from openenv.core.client.blocking import (
 from openenv.core.client.formats import WireFormat, foreign_observation_warning
 from openenv.core.client.launch import Bootstrapping
 from openenv.core.client.results import ActT, Done, ObsT, StateT, StepResult
-from openenv.core.client.server_api import fetch_metadata, fetch_schemas, fetch_tasks
+from openenv.core.client.server_api import fetch_metadata, fetch_schemas, fetch_splits, fetch_tasks
 from openenv.core.client.sync import SyncEnvClient
 from openenv.core.client.transport.connection import Endpoint
 from openenv.core.client.transport.pool import open_session
@@ -452,6 +452,13 @@ class EnvClient(Bootstrapping, Done, ABC, Generic[ActT, ObsT, StateT]):
         await self._started()
         assert self._base_url is not None
         return await asyncio.to_thread(fetch_metadata, self._base_url, self._headers, self._ssl)
+
+    @blocks_outside_loop
+    async def splits(self) -> list[str]:
+        """List the names of the splits of tasks, none where the environment lists none; raises as ``tasks`` does."""
+        await self._started()
+        assert self._base_url is not None
+        return await asyncio.to_thread(fetch_splits, self._base_url, self._headers, self._ssl)
 
     @blocks_outside_loop
     async def tasks(self, split: str = "train") -> list[dict[str, Any]]:

@@ -106,11 +106,7 @@ def fetch_tasks(
         ServerUnauthorizedError: It asks for a token, or for another one.
     """
     routes = _TaskRoutes(_Server(base_url, headers or {}, _TASKS_TIMEOUT_S, ssl))
-    at = without_query(base_url)
-    named = routes.request("/list_environments")
-    if not isinstance(named, list) or not named or not isinstance(named[0], str):
-        raise ConnectionFailedError(f"Expected the names of environments at {at}, got {named!r:.200}.")
-    environment = quote(named[0])
+    environment = _environment(routes, base_url)
     splits = _splits(routes, environment)
     if splits and split not in splits:
         raise ConfigurationError(unknown_split_text(split, splits))
@@ -122,8 +118,15 @@ def fetch_tasks(
         count = answer.get("num_tasks") if isinstance(answer, dict) else None
         tasks = [{}] * count if isinstance(count, int) else None
     if not isinstance(tasks, list):
-        raise ConnectionFailedError(f"Expected the tasks of {named[0]} at {at}, got {answer!r:.200}.")
+        at = without_query(base_url)
+        raise ConnectionFailedError(f"Expected the tasks of {environment} at {at}, got {answer!r:.200}.")
     return [_row(task, split, index) for index, task in enumerate(tasks)]
+
+
+def fetch_splits(base_url: str, headers: Mapping[str, str] | None = None, ssl: SSLContext | None = None) -> list[str]:
+    """Request the names of the splits, none where the environment lists none; see ``fetch_tasks``."""
+    routes = _TaskRoutes(_Server(base_url, headers or {}, _TASKS_TIMEOUT_S, ssl))
+    return _splits(routes, _environment(routes, base_url))
 
 
 def http_address(base_url: str) -> str:
@@ -254,6 +257,15 @@ def _tasks_error(url: str, error: _StatusError) -> OpenEnvError:
     if error.status in (_BAD_REQUEST, _NOT_FOUND):
         return ConfigurationError(f"Expected tasks at {url}, but: {error}.")
     return ServerExecutionError(f"Expected tasks at {url}, but: {error}.", ErrorCode.EXECUTION_ERROR)
+
+
+def _environment(routes: _TaskRoutes, base_url: str) -> str:
+    """Request the name with which the routes begin."""
+    named = routes.request("/list_environments")
+    if not isinstance(named, list) or not named or not isinstance(named[0], str):
+        at = without_query(base_url)
+        raise ConnectionFailedError(f"Expected the names of environments at {at}, got {named!r:.200}.")
+    return quote(named[0])
 
 
 def _splits(routes: _TaskRoutes, environment: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Tasks of environments: files of them, and what lists show of them. Names are handed out on first use (PEP 562)."""
+"""Tasks of environments: sets of them, and what lists show of them. Names are handed out on first use (PEP 562)."""
 
 from typing import TYPE_CHECKING
 
@@ -9,13 +9,14 @@ if TYPE_CHECKING:
     from openenv.core.tasks.listed_tasks import ListsTasks as ListsTasks
     from openenv.core.tasks.listed_tasks import Place as Place
     from openenv.core.tasks.listed_tasks import Splits as Splits
-    from openenv.core.tasks.listed_tasks import Task as Task
     from openenv.core.tasks.listed_tasks import TaskListing as TaskListing
     from openenv.core.tasks.listed_tasks import TaskRef as TaskRef
     from openenv.core.tasks.listed_tasks import read_tasks as read_tasks
     from openenv.core.tasks.sources import GeneratedTasks as GeneratedTasks
-    from openenv.core.tasks.sources import TaskFile as TaskFile
     from openenv.core.tasks.sources import TaskSource as TaskSource
+    from openenv.core.tasks.task_files import Task as Task
+    from openenv.core.tasks.task_set import TaskFile as TaskFile
+    from openenv.core.tasks.task_set import TaskSet as TaskSet
 else:
     __all__, __getattr__, __dir__ = lazy_exports(
         __name__,
@@ -25,11 +26,12 @@ else:
                 "ListsTasks",
                 "Place",
                 "Splits",
-                "Task",
                 "TaskListing",
                 "TaskRef",
                 "read_tasks",
             ),
-            "openenv.core.tasks.sources": ("GeneratedTasks", "TaskFile", "TaskSource"),
+            "openenv.core.tasks.sources": ("GeneratedTasks", "TaskSource"),
+            "openenv.core.tasks.task_files": ("Task",),
+            "openenv.core.tasks.task_set": ("TaskFile", "TaskSet"),
         },
     )

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.sync_client import SyncEnvClient
 from openenv.core.tasks.listed_tasks import read_resets
+from openenv.core.tasks.task_files import TASK_FILES
 from openenv.train.tasks.seeds import derived_seed, evaluation_seeds, training_seeds
 from openenv.train.tasks.task_rows import task_rows
 
@@ -19,7 +20,6 @@ NumberedTask = tuple[int, Mapping[str, Any]]
 """A number for an episode, and what its reset is passed."""
 
 Client = SyncEnvClient[Any, Any, Any]
-TASK_FILES = frozenset({".json", ".jsonl", ".parquet"})
 DEFAULT_EVALUATION_SEEDS = 100
 
 

@@ -1,6 +1,5 @@
 """Dataset of an EnvSpec: prompts, whose last message has the number of their task, and the columns of tasks."""
 
-import sys
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,6 @@ __all__ = [
     "dataset_of",
     "environment_of",
     "foreign_prompt",
-    "is_dataset",
     "messages_of_row",
     "numbered",
     "task_number",
@@ -74,12 +72,6 @@ def unnumbered(prompt: Sequence[Mapping[str, Any]]) -> Prompt:
 def _last(prompt: GivenPrompt) -> Mapping[str, Any]:
     last = None if isinstance(prompt, str) or not prompt else prompt[-1]
     return last if isinstance(last, Mapping) else {}
-
-
-def is_dataset(tasks: Any) -> bool:
-    """Return whether tasks are a ``datasets.Dataset``, without importing its library."""
-    datasets = sys.modules.get("datasets")  # a dataset is there only where its library was imported
-    return datasets is not None and isinstance(tasks, datasets.Dataset)
 
 
 def messages_of_row(prompt: Any) -> Prompt:

@@ -17,7 +17,7 @@ from openenv.train.tasks.order import interleaved
 from openenv.train.tasks.task_choice import check_number
 from openenv.train.tasks.task_dataset import dataset_of, numbered
 from openenv.train.tools.environment_tools import EnvironmentTools
-from openenv.train.trl.task_set import TaskSet, TaskSets
+from openenv.train.trl.spec_tasks import SpecBase, SpecTasks
 from openenv.train.trl.tool_environment import ToolEnvironment, tool_environment_class
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["EnvSpec", "EnvSpecs"]
 
 
-class EnvSpec(TaskSets):
+class EnvSpec(SpecBase):
     """An environment, its tasks, and how a model is set to them.
 
     Nothing is started before it is needed: the server (in a process of its own, unless a URL is given) with the first
@@ -103,7 +103,7 @@ class EnvSpec(TaskSets):
         _check_components(reward_components, gives_reward=gives_reward)
         if not isinstance(target, Sessions):
             target = Target.of(target).required(MADE, "EnvSpec")
-        task_set = TaskSet(
+        spec_tasks = SpecTasks(
             target=target,
             tasks=tasks,
             num_tasks=num_tasks,
@@ -116,10 +116,10 @@ class EnvSpec(TaskSets):
             reset=dict(reset or {}),
             warns_of_hidden_text=warns_of_hidden_text,
         )
-        super().__init__({"": task_set})
-        self.name = task_set.name
+        super().__init__({"": spec_tasks})
+        self.name = spec_tasks.name
         self.max_turns = max_turns
-        self._task_set = task_set
+        self._spec_tasks = spec_tasks
         self._gives_reward = gives_reward
         self._components = dict(reward_components or {})
 
@@ -129,7 +129,7 @@ class EnvSpec(TaskSets):
 
         The prompt is a conversation whose last message knows which task it is, under the key ``task``.
         """
-        prompts = [numbered(self._task_set.prompt(index), index) for index in range(len(self.rows))]
+        prompts = [numbered(self._spec_tasks.prompt(index), index) for index in range(len(self.rows))]
         return dataset_of(prompts, self.rows)
 
     @property
@@ -163,17 +163,17 @@ class EnvSpec(TaskSets):
     @property
     def client(self) -> SyncEnvClient[Any, Any, Any]:
         """The client that all sessions are made of; it starts the server on its first use."""
-        return self._task_set.sessions.client
+        return self._spec_tasks.sessions.client
 
     @property
     def tools(self) -> EnvironmentTools:
         """The environment's tools; the first use starts the server."""
-        return self._task_set.tools
+        return self._spec_tasks.tools
 
     @property
     def rows(self) -> list[dict[str, Any]]:
         """Parameters of ``reset`` for each task, in the dataset's order."""
-        return self._task_set.rows
+        return self._spec_tasks.rows
 
     def task_of(self, prompt: Sequence[Mapping[str, Any]] | str) -> dict[str, Any]:
         """Find what ``reset`` is passed for a prompt of the dataset.
@@ -184,11 +184,11 @@ class EnvSpec(TaskSets):
         Raises:
             ConfigurationError: It is no prompt of this spec's dataset.
         """
-        return self._task_set.task_of(prompt)
+        return self._spec_tasks.task_of(prompt)
 
     def __repr__(self) -> str:
         """Name the environment."""
-        return self._task_set.label
+        return self._spec_tasks.label
 
     def _rewards_of(self, environment: str | None) -> list[Any]:
         """Return the reward functions, for an environment of the given name among several."""
@@ -208,10 +208,10 @@ class EnvSpec(TaskSets):
         return tool_environment_class(self.name, self.tools, gives_reward=self._gives_reward)
 
     def _make_environment(self) -> ToolEnvironment:
-        return self._environment_class(self._task_set)
+        return self._environment_class(self._spec_tasks)
 
 
-class EnvSpecs(TaskSets):
+class EnvSpecs(SpecBase):
     """Several environments in one run.
 
     Args:
@@ -239,7 +239,7 @@ class EnvSpecs(TaskSets):
     def __init__(self, specs: Mapping[str, EnvSpec], order: Sequence[str] | None = None) -> None:
         if not specs:
             raise ConfigurationError("Expected at least one EnvSpec, got none.")
-        super().__init__({name: spec._task_set for name, spec in specs.items()})
+        super().__init__({name: spec._spec_tasks for name, spec in specs.items()})
         self.specs = dict(specs)
         self._order = order
 
@@ -255,7 +255,7 @@ class EnvSpecs(TaskSets):
             raise ConfigurationError(
                 f"Expected the order of the rows of {', '.join(self.specs)}, got {names!r:.200}."
             ) from error
-        prompts = [numbered(self._task_sets[name].prompt(index), index, name) for name, index in numbers]
+        prompts = [numbered(self._spec_tasks_by_name[name].prompt(index), index, name) for name, index in numbers]
         return dataset_of(prompts, [self.specs[name].rows[index] for name, index in numbers], environment=names)
 
     @cached_property

@@ -27,7 +27,7 @@ from openenv.train.tasks.seeds import derived_seed
 from openenv.train.tasks.task_dataset import environment_of, unnumbered
 from openenv.train.time_split import TimeSplit
 from openenv.train.tools.contents import call_content
-from openenv.train.trl.task_set import TaskSet, TaskSets
+from openenv.train.trl.spec_tasks import SpecBase, SpecTasks
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -81,7 +81,7 @@ class RolloutFunction:
 
     def __init__(
         self,
-        spec: TaskSets,
+        spec: SpecBase,
         *,
         actions: FormName = "auto",
         max_action_tokens: int | None = None,
@@ -106,8 +106,8 @@ class RolloutFunction:
         rule = AnswerRule(illegal_answers, illegal_penalty, fallback, lenient)
         settings = _Settings(actions, max_action_tokens, unreadable, max_context, rule)
         self._rollouts = {
-            name: _EnvironmentRollout(name, task_set, settings, (renderers or {}).get(name), recorder, times)
-            for name, task_set in spec._task_sets.items()
+            name: _EnvironmentRollout(name, spec_tasks, settings, (renderers or {}).get(name), recorder, times)
+            for name, spec_tasks in spec._spec_tasks_by_name.items()
         }
         self._has_one = list(self._rollouts) == [""]
 
@@ -168,7 +168,7 @@ class _EnvironmentRollout:
     def __init__(
         self,
         name: str,
-        task_set: TaskSet,
+        spec_tasks: SpecTasks,
         settings: _Settings,
         renderer: Renderer | None,
         recorder: RolloutRecorder | None,
@@ -177,7 +177,7 @@ class _EnvironmentRollout:
         self._recorder = recorder
         self._times = times
         self._name = name
-        self._task_set = task_set
+        self._spec_tasks = spec_tasks
         self._settings = settings
         self._given_renderer = renderer
         self._renderer: tuple[PreTrainedTokenizerBase, Renderer] | None = None
@@ -190,21 +190,21 @@ class _EnvironmentRollout:
         renderer = self._given_renderer or self._renderer_for(trainer)
         args: Any = trainer.args
         max_context = min(max_context_of(trainer), self._settings.max_context or sys.maxsize)
-        limits = Limits(self._task_set.max_turns or sys.maxsize, max_context, args.max_completion_length)
+        limits = Limits(self._spec_tasks.max_turns or sys.maxsize, max_context, args.max_completion_length)
         plays = [self._play_of(number, prompt, renderer, limits) for number, prompt in enumerate(prompts)]
         with trainer_generator(trainer, seed=self._seed(trainer)) as generator:
             actor = ModelActor(generator, renderer, limits, list(map(unnumbered, prompts)))
-            play_together(actor, plays, self._task_set.sessions, self._times)
+            play_together(actor, plays, self._spec_tasks.sessions, self._times)
         for play in plays:
             if play.first is not None:
-                self._task_set.warn_of_hidden_text(play.first.observation)
+                self._spec_tasks.warn_of_hidden_text(play.first.observation)
         if self._recorder is not None:
             self._recorder.add(self._batch(plays, prompts, trainer, renderer))
         return list(map(self._fields, plays))
 
     def _play_of(self, number: int, prompt: Any, renderer: Renderer, limits: Limits) -> Play:
-        task = self._task_set.task_of(prompt)
-        parameters = self._task_set.parameters_of(task)
+        task = self._spec_tasks.task_of(prompt)
+        parameters = self._spec_tasks.parameters_of(task)
         if self._recorder is not None:
             parameters = self._recorder.named(parameters)
         play = Play(
@@ -261,14 +261,14 @@ class _EnvironmentRollout:
         if settings.actions == "tools" or (settings.actions == "auto" and reads_tool_calls(tokenizer)):
             return ToolRenderer(
                 tokenizer,
-                ToolForm(self._task_set.tools, self._task_set.sessions.pixels),
+                ToolForm(self._spec_tasks.tools, self._spec_tasks.sessions.pixels),
                 stop_ids_of(tokenizer, model),
                 settings=template,
                 max_action_tokens=settings.max_action_tokens,
                 unreadable=settings.unreadable,
             )
         rule = settings.rule
-        actions = ActionText(self._task_set.sessions.action, rule.fallback, lenient=rule.lenient)
+        actions = ActionText(self._spec_tasks.sessions.action, rule.fallback, lenient=rule.lenient)
         longest = 1 if settings.actions == "token" else settings.max_action_tokens or sys.maxsize
         if settings.actions == "token":
             _check_tokens(tokenizer, actions)
@@ -277,7 +277,7 @@ class _EnvironmentRollout:
         return ChatRenderer(
             tokenizer,
             model,
-            TextForm(actions, actions.instructions(), self._task_set.sessions.pixels),
+            TextForm(actions, actions.instructions(), self._spec_tasks.sessions.pixels),
             longest,
             settings=template,
         )
@@ -305,7 +305,9 @@ class _EnvironmentRollout:
             "answers_without_call": episode.answers_without_call,
             "reward_components": episode.reward_components,
             "step_rewards": episode.step_rewards,
-            "opening": "" if play.first is None else text_of(call_content(play.first, self._task_set.sessions.pixels)),
+            "opening": ""
+            if play.first is None
+            else text_of(call_content(play.first, self._spec_tasks.sessions.pixels)),
             "trajectory": trajectory,
         }
 

@@ -23,7 +23,7 @@ from openenv.train.rollout.tool_episode import EpisodeStep, ToolEpisode
 from openenv.train.rollout.tool_play import ToolPlay
 from openenv.train.tools.contents import Content
 from openenv.train.tools.environment_tools import EnvironmentTools
-from openenv.train.trl.task_set import TaskSet
+from openenv.train.trl.spec_tasks import SpecTasks
 
 if TYPE_CHECKING:
     from openenv.core.sync_client import SyncEnvClient
@@ -40,7 +40,7 @@ class ToolEnvironment(ToolEpisode):
     message of that and send nothing.
 
     Args:
-        task_set: The environment and its tasks.
+        spec_tasks: The environment and its tasks.
 
     Example:
         >>> with EnvSpec("wordle") as spec:  # doctest: +SKIP
@@ -52,9 +52,9 @@ class ToolEnvironment(ToolEpisode):
 
     _tools: ClassVar[EnvironmentTools]
 
-    def __init__(self, task_set: TaskSet) -> None:
+    def __init__(self, spec_tasks: SpecTasks) -> None:
         super().__init__()
-        self._task_set = task_set
+        self._spec_tasks = spec_tasks
 
     @property
     def session_id(self) -> str | None:
@@ -76,26 +76,26 @@ class ToolEnvironment(ToolEpisode):
             ConfigurationError: The server holds fewer sessions than there are rollouts, or the sessions were closed.
             ConnectionFailedError: The server is gone.
         """
-        self._task_set.sessions.check_open()
-        task = self._task_set.task_of_row(row)
-        limit = self._task_set.max_turns
-        parameters = self._task_set.parameters_of(task)
+        self._spec_tasks.sessions.check_open()
+        task = self._spec_tasks.task_of_row(row)
+        limit = self._spec_tasks.max_turns
+        parameters = self._spec_tasks.parameters_of(task)
         play = ToolPlay(task, self._client, self._form, max_turns=limit, parameters=parameters)
         self._play, self._opening, self._trajectory = play, "", []
         try:
             result = play.reset()
         except ServerCapacityError as error:
             raise ConfigurationError(
-                f"{error.message} Each rollout of {self._task_set.name} at a time needs a session, and TRL plays as "
+                f"{error.message} Each rollout of {self._spec_tasks.name} at a time needs a session, and TRL plays as "
                 "many as the generation batch is large. Let the server hold more: EnvSpec(..., sessions=...), or "
                 "MAX_CONCURRENT_ENVS where it runs."
             ) from error
         except (ConnectionFailedError, ConnectionLostError) as error:
-            error.add_note(f"The server of {self._task_set.name} can't be reached any more.")
+            error.add_note(f"The server of {self._spec_tasks.name} can't be reached any more.")
             raise
         except OpenEnvError as error:
             return self._failed(error)
-        self._task_set.warn_of_hidden_text(result.observation)
+        self._spec_tasks.warn_of_hidden_text(result.observation)
         self._opening = text_of(play.observation)
         return play.observation
 
@@ -107,18 +107,18 @@ class ToolEnvironment(ToolEpisode):
 
     @cached_property
     def _form(self) -> ToolForm:
-        return ToolForm(self._tools, self._task_set.sessions.pixels)
+        return ToolForm(self._tools, self._spec_tasks.sessions.pixels)
 
     @cached_property
     def _client(self) -> "SyncEnvClient[Any, Any, Any]":
-        return self._task_set.sessions.session()
+        return self._spec_tasks.sessions.session()
 
     def _call(self, name: str, arguments: dict[str, Any]) -> Content:
         """Do what a tool's method is called for."""
         play = self._play
         if play is None:
             raise ConfigurationError(f"Expected reset() before {name}(); there is no episode yet.")
-        self._task_set.sessions.check_open()
+        self._spec_tasks.sessions.check_open()
         was_over = play.is_over
         shown = play.call(name, arguments)
         if was_over:
@@ -129,7 +129,7 @@ class ToolEnvironment(ToolEpisode):
         return shown
 
     def _failed(self, error: OpenEnvError) -> str:
-        logger.warning("an episode of %s failed: %s", self._task_set.name, error)
+        logger.warning("an episode of %s failed: %s", self._spec_tasks.name, error)
         return EPISODE_FAILED
 
 

@@ -142,13 +142,20 @@ class LocalRunner:
     def reset(self, arguments: Mapping[str, Any], timeout_s: float | None = None) -> Started[Any]:
         """See ``Runner``."""
         checked = self._reset_parameters.checked(arguments)
+        if not self.inline and self._reset_parameters.tasks is not None:
+            return self._answer("reset", timeout_s, self._executor.run, self._reset_with_task, checked)
         if not self.inline:
             return self._answer("reset", timeout_s, self._call, self._reset, (), checked)
         try:
-            result = self._plain_reset(**_accepted(self._reset, checked))
+            result = self._reset_with_task(checked)
         except BaseException as error:
             raise _failure(error, "reset", self._session_name) from error
         return self._finished("reset", result, timeout_s)
+
+    def _reset_with_task(self, arguments: Mapping[str, Any]) -> Any:
+        """Call ``reset`` with the columns of the chosen task, if the environment has a task set."""
+        values = self._reset_parameters.with_task(arguments)
+        return self._plain_reset(**_accepted(self._reset, values))
 
     def step(self, action: Any, options: Mapping[str, Any], timeout_s: float | None = None) -> Started[Any]:
         """See ``Runner``."""

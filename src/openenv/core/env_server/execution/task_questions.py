@@ -8,6 +8,7 @@ from pydantic_core import to_json
 
 from openenv.core.exceptions import EnvironmentFailedError, TaskNotFoundError, TasksUnsupportedError
 from openenv.core.plain_values import plain_value
+from openenv.core.tasks.listed_tasks import TaskListing
 
 TaskMethod = Literal["list_splits", "list_tasks", "num_tasks", "get_task", "get_task_range"]
 
@@ -25,7 +26,7 @@ class TaskQuestion(NamedTuple):
 
 
 def ask(environment: Any, question: TaskQuestion) -> str | Awaitable[str]:
-    """Answer a question, in the environment's executor.
+    """Answer a question, in the environment's executor: by a method of the environment, or of its ``tasks``.
 
     Args:
         environment: The instance.
@@ -40,6 +41,8 @@ def ask(environment: Any, question: TaskQuestion) -> str | Awaitable[str]:
         EnvironmentFailedError: The answer can't be sent as JSON.
     """
     method = getattr(environment, question.method, None)
+    if method is None and isinstance(tasks := getattr(environment, "tasks", None), TaskListing):
+        method = getattr(tasks, question.method)
     if not callable(method):
         raise TasksUnsupportedError(question.method)
     try:

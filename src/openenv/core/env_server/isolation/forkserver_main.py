@@ -22,6 +22,7 @@ from openenv.core.confinement import confine
 from openenv.core.env_server.execution.introspection import EnvironmentFactory
 from openenv.core.env_server.isolation.forkserver_config import ForkServerConfig
 from openenv.core.env_server.isolation.process_main import serve_sessions
+from openenv.core.tasks.task_set import task_set_of
 from openenv.core.wire.redaction import withheld_variables
 
 FORK = b"f"
@@ -62,6 +63,8 @@ def main(control: int, config: int) -> None:
 def _load(config: ForkServerConfig, server: socket.socket | None = None) -> EnvironmentFactory:
     """Import the environments' factory. Where agents run code, remove the secrets that the import set as variables."""
     factory = config.load(server)
+    if (tasks := task_set_of(factory.environment_class)) is not None:
+        tasks.read()  # before the forks, which share the rows
     if config.confined:
         for name in withheld_variables():
             os.environ.pop(name)

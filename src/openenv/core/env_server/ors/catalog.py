@@ -1,15 +1,15 @@
 """Catalog of an environment's tasks for clients of ORS, with defaults for missing methods of ``TaskProvider``."""
 
 import asyncio
-import hashlib
-import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
-from openenv.core.env_server.execution.introspection import EnvironmentFactory, environment_method
+from openenv.core.env_server.execution.introspection import EnvironmentFactory
+from openenv.core.env_server.execution.reset_parameters import reset_parameters
 from openenv.core.env_server.sessions.session import Session
 from openenv.core.env_server.sessions.tasks import SessionTasks
 from openenv.core.exceptions import TaskNotFoundError, TasksUnsupportedError
+from openenv.core.tasks.task_keys import content_key
 from openenv.core.wire.types import TaskSplit
 
 SEEDS = 1000
@@ -36,7 +36,8 @@ class Catalog:
         # None: any, or unknown.
         self._reset_takes: frozenset[str] | None = None
         if factory.environment_class is not None:
-            self._reset_takes = environment_method(factory.environment_class, "reset").arguments
+            names = reset_parameters(factory.environment_class).names
+            self._reset_takes = None if names is None else frozenset(names)
 
     async def splits(self) -> list[TaskSplit]:
         """List the splits."""
@@ -161,7 +162,7 @@ class TaskIndex:
     """
 
     def __init__(self) -> None:
-        self._listed: dict[bytes, ListedTask] = {}
+        self._listed: dict[str, ListedTask] = {}
         self._reading = asyncio.Lock()
 
     async def find(
@@ -176,7 +177,7 @@ class TaskIndex:
         Raises:
             RequestError: The environment can't list its tasks.
         """
-        key = _digest(task)
+        key = content_key(task)
         if key not in self._listed:
             async with self._reading:
                 if key not in self._listed:  # another request may have listed the tasks meanwhile
@@ -184,27 +185,12 @@ class TaskIndex:
         return self._listed.get(key)
 
 
-def _index_of(tasks: Mapping[str, list[dict[str, Any]]]) -> dict[bytes, ListedTask]:
-    index: dict[bytes, ListedTask] = {}
+def _index_of(tasks: Mapping[str, list[dict[str, Any]]]) -> dict[str, ListedTask]:
+    index: dict[str, ListedTask] = {}
     for split, listed in tasks.items():
         for position, task in enumerate(listed):
-            index.setdefault(_digest(task), ListedTask(split, position))
+            index.setdefault(content_key(task), ListedTask(split, position))
     return index
-
-
-def _digest(task: Mapping[str, Any]) -> bytes:
-    """Return a short digest of a task; tasks that are equal in Python have the same digest."""
-    text = json.dumps(_with_one_form(task), sort_keys=True)
-    return hashlib.blake2b(text.encode(), digest_size=16).digest()
-
-
-def _with_one_form(value: Any) -> Any:
-    """Return a value in which equal numbers have one form: other programs send 1.0 back as 1."""
-    if isinstance(value, dict):
-        return {key: _with_one_form(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_with_one_form(inner) for inner in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _as_objects(tasks: list[Any]) -> list[dict[str, Any]]:

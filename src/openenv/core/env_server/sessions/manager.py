@@ -41,6 +41,7 @@ from openenv.core.exceptions import (
     RequestError,
     SessionNotFoundError,
 )
+from openenv.core.tasks.task_set import task_set_of
 from openenv.core.wire.names import AFTER_WORKER, public_name
 from openenv.core.wire.redaction import add_traceback
 from openenv.core.wire.types import ServerCapacityStatus
@@ -136,13 +137,15 @@ class SessionManager:
         return iter(list(self._sessions.values()))
 
     async def start(self) -> None:
-        """Start the environment processes, if any.
+        """Read the environment's task set, if it has one, and start the environment processes, if any.
 
         Raises:
             ConcurrencyConfigurationError: More than one session is configured for a class that supports only one, which
                 only an instance in an environment process shows.
-            ConfigurationError: The process can't import the environment.
+            ConfigurationError: The process can't import the environment, or the tasks can't be read.
         """
+        if (tasks := task_set_of(self.factory.environment_class)) is not None:
+            await asyncio.to_thread(tasks.read)
         if self._processes is None:
             return
         await self._processes.start()

@@ -18,12 +18,12 @@ from openenv.core.env_server.execution.introspection import EnvironmentFactory
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.reset_check import check_reset_parameters, without_unknown
 from openenv.core.sync_client import SyncEnvClient
+from openenv.core.tasks.task_set import is_dataset
 from openenv.train.forms.form import prompt_messages
 from openenv.train.rollout.sessions import CAPACITY_WAIT_S, Sessions, package_of
 from openenv.train.tasks.task_dataset import (
     Prompt,
     foreign_prompt,
-    is_dataset,
     messages_of_row,
     task_number,
 )
@@ -34,7 +34,7 @@ from openenv.train.tools.goals import goal_text
 if TYPE_CHECKING:
     from datasets import Dataset  # type: ignore[import-untyped]
 
-__all__ = ["TaskSet", "TaskSets"]
+__all__ = ["SpecBase", "SpecTasks"]
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ DEFAULT_SESSIONS = 1024
 
 
 @dataclass(eq=False, kw_only=True, repr=False)
-class TaskSet:
+class SpecTasks:
     """Tasks of one environment, and what they are played with; the fields are the options of `EnvSpec`."""
 
     # Nothing is started before it is needed, and everything may be requested from several threads.
@@ -175,17 +175,17 @@ class TaskSet:
         return schema
 
 
-class TaskSets:
-    """Base of `EnvSpec` and `EnvSpecs`: task sets by the names of their environments, which are closed together."""
+class SpecBase:
+    """Base of `EnvSpec` and `EnvSpecs`: tasks by the names of their environments, which are closed together."""
 
-    def __init__(self, task_sets: Mapping[str, TaskSet]) -> None:
+    def __init__(self, spec_tasks_by_name: Mapping[str, SpecTasks]) -> None:
         # For what plays them. The name of a single one, which prompts do not have, is empty.
-        self._task_sets = task_sets
+        self._spec_tasks_by_name = spec_tasks_by_name
 
     def close(self) -> None:
         """End all sessions, and the servers that were started here. May be called twice."""
-        for task_set in self._task_sets.values():
-            task_set.close()
+        for spec_tasks in self._spec_tasks_by_name.values():
+            spec_tasks.close()
 
     def __enter__(self) -> Self:
         """Return itself."""
