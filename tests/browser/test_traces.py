@@ -275,6 +275,10 @@ def test_evaluations_are_filtered_by(browser: Any, tmp_path: Path) -> None:
         assert page.input_value("#evaluation") == "true"
         page.select_option("#evaluation", label="none")
         page.wait_for_selector("[data-testid=count]:has-text('3 episodes')")
+        page.fill("#text", "no such text")
+        page.wait_for_selector("[data-testid=count]:has-text('0 episodes')")
+        page.wait_for_selector(".results:has-text('No episode matches.')")
+        visit.assert_accessible()
         page.click("text=Clear all")
         page.wait_for_selector("[data-testid=count]:has-text('4 episodes')")
         visit.assert_accessible()

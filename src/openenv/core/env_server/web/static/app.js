@@ -121,7 +121,7 @@ function savedPath() {
 
 /** When a file was saved, and what it lacks. */
 function SavedNote({ made_at: at, left_out: lacks }) {
-  return html`<aside class="banner note" aria-label="About this file" data-testid="saved">Saved on ${new Date(1000 * at).toLocaleString()}.${lacks.length > 0 && ` Left out for its size: ${lacks.join(", ")}.`}</aside>`;
+  return html`<aside class="banner note" aria-label="About this file" data-testid="saved">Saved on ${new Date(1000 * at).toLocaleString()}.${lacks.length > 0 && ` Not in this file: ${lacks.join(", ")}.`}</aside>`;
 }
 
 function current(isShown) {

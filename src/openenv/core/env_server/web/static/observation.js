@@ -44,7 +44,7 @@ function Rendered({ observation, view, first, schema }) {
 
 /** HTML of an environment, in a frame that may do nothing. */
 export function Frame({ content, title }) {
-  const page = `<meta http-equiv="Content-Security-Policy" content="${FRAME_POLICY}"><meta name="color-scheme" content="light dark">${content}`;
+  const page = `<meta http-equiv="Content-Security-Policy" content="${FRAME_POLICY}"><meta name="color-scheme" content="light dark"><style>:root { print-color-adjust: exact }</style>${content}`;
   return html`<iframe class="frame" sandbox="" srcdoc=${page} title=${title}></iframe>`;
 }
 
