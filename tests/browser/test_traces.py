@@ -1,6 +1,7 @@
 """Episodes on record are searched, read, compared and saved on the page."""
 
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
@@ -410,6 +411,28 @@ def test_a_person_plays_on_from_a_step_on_record(browser: Any, tmp_path: Path, s
         eventually(lambda: http.get("/web/traces/count").json() == 2, "what was played is on record")
         mine, _ = http.get("/web/traces/episodes").json()
         assert mine["episode_id"] is None, "it is no evaluation of a training"
+
+
+def test_what_an_episode_on_record_is_of_is_said_where_it_is_played_on_otherwise(browser: Any, tmp_path: Path) -> None:
+    file = tmp_path / "traces.db"
+    with new_file(file) as traces:
+        recorded = replace(episode(1, 0), started_at=time.time())  # a server removes what is old
+        traces.add(replace(recorded, environment="counter", version="0.9"), entries(0))
+        traces.add(replace(recorded, environment="walk", version="3"), entries(2))
+    app = create_fastapi_app(CounterEnvironment, Add, Total, env_name="counter", traces=str(file))
+    with RunningServer(app) as server:
+        visit = PlayPage(browser, server, "/web/?episode=1-1&step=0")
+        visit.page.wait_for_selector("main[data-busy=no] [data-testid=at]")
+        assert "It is of version 0.9 of the environment, and this is " in visit.text("origin")
+        visit.close()
+        visit = PlayPage(browser, server, "/web/?episode=1-2&step=2")
+        said = "Step 1 of 1-2, an episode of walk 3, can't be repeated here: "
+        visit.page.wait_for_selector(f'.controls .problem:has-text("{said}")')
+        assert visit.page.locator(".controls .problem").count() == 1
+        visit.reset()
+        visit.step({"amount": 2})
+        assert visit.observation["total"] == 2
+        visit.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

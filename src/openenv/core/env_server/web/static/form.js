@@ -72,7 +72,7 @@ function KindChoice({ kinds, chosen, onChoose }) {
 function KindForm({ game, kind }) {
   const [value, setValue] = useState(() => initialObject(kind.schema, kind.root));
   const form = useRef(null);
-  const { byPath, others } = faults(game.error, kind);
+  const { byPath, others } = faults(game.turns.length > 0 ? game.error : null, kind);
   const buttons = useMemo(() => choices(kind), [kind]);
   const send = (event) => {
     event.preventDefault();
