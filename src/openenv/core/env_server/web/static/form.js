@@ -82,7 +82,7 @@ function KindForm({ game, kind }) {
     else game.step(kind.step(value));
   };
   useEffect(() => {
-    form.current?.querySelector("[aria-invalid=true]")?.focus();
+    form.current?.querySelector("[aria-invalid=true], fieldset:has(> .problem) :is(input, select, textarea, button)")?.focus();
   }, [game.error]);
   const blocked = game.turns.length === 0;
   return html`<form ref=${form} class="action" data-testid="action" onSubmit=${send} onKeyDown=${sendOnEnter}>
