@@ -435,6 +435,19 @@ def test_what_an_episode_on_record_is_of_is_said_where_it_is_played_on_otherwise
         visit.close()
 
 
+def test_the_head_of_a_server_that_records_fits_a_phone(browser: Any, tmp_path: Path) -> None:
+    name = "counter_of_a_great_many_things"
+    app = create_fastapi_app(CounterEnvironment, Add, Total, env_name=name, traces=str(tmp_path / "traces.db"))
+    with RunningServer(app) as server:
+        visit = PlayPage(browser, server, "/web/traces", viewport={"width": 360, "height": 740})
+        save = visit.page.locator("header.top button:has-text('Save')")
+        save.wait_for()
+        assert visit.page.evaluate("document.documentElement.scrollWidth") <= 360
+        assert save.bounding_box()["height"] < 40, "in one line"
+        visit.assert_accessible()
+        visit.close()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_traces_are_readable_on_a_phone(browser: Any, server: RunningServer, scheme: str) -> None:
     visit = PlayPage(browser, server, "/web/traces", color_scheme=scheme, viewport={"width": 360, "height": 740})

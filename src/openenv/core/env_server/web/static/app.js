@@ -107,7 +107,7 @@ function Header({ config }) {
       ${config?.custom && html`<a href="custom/">${config.custom}</a>`}
       ${name && html`<a href="api" aria-current=${current(isAt("api"))}>API</a>`}
     </nav>
-    ${SAVED === null && config !== null && SAVABLE.includes(viewOf(config)) && html`<${Save} path=${savedPath} name=${`openenv-${viewOf(config)}.html`}>Save as HTML</${Save}>`}
+    ${SAVED === null && config !== null && SAVABLE.includes(viewOf(config)) && html`<${Save} path=${savedPath} name=${`openenv-${viewOf(config)}.html`}>Save<span class="long"> as HTML</span></${Save}>`}
     <button type="button" class="quiet" onClick=${() => setTheme(THEMES[theme])} aria-label=${`Colours: ${theme}`} title=${`Colours: ${theme}`}>
       <span aria-hidden="true">${{ auto: "◐", light: "☀", dark: "☾" }[theme]}</span></button>
   </header>`;
