@@ -419,12 +419,7 @@ class TraceFile:
             write_score(self._connection, number_of(name) or 0, score)
 
     def label(
-        self,
-        name: str,
-        label: str | None,
-        note: str | None = None,
-        *,
-        replaces: tuple[str | None, str | None] | None = None,
+        self, name: str, label: str | None, note: str | None = None, *, replaces: Sequence[str | None] | None = None
     ) -> Episode:
         """Give an episode a label and a note, which replace those that it has.
 
@@ -432,8 +427,7 @@ class TraceFile:
             name: Id of the episode.
             label: ``good``, ``bad`` or another word, of up to 60 characters; ``None`` for none.
             note: A text of up to 10,000 characters; ``None`` for none.
-            replaces: The label and the note that are replaced; where it has others, given by another person meanwhile,
-                these stay. ``None`` replaces any.
+            replaces: The label and the note to replace; others, which another person gave it, stay. ``None`` for any.
 
         Returns:
             The episode as it is then.

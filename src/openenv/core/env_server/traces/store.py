@@ -218,8 +218,8 @@ def write_parts(connection: TraceConnection, run: Run, parts: Sequence[EncodedPa
 def write_label(
     connection: TraceConnection,
     number: int,
-    given: tuple[str | None, str | None],
-    replaces: tuple[str | None, str | None] | None = None,
+    given: Sequence[str | None],
+    replaces: Sequence[str | None] | None = None,
 ) -> None:
     """Write what a person calls an episode, and says of it: over anything, or over ``replaces`` alone."""
     query, values = "UPDATE episode SET label = ?, note = ? WHERE number = ?", [*given, number]
