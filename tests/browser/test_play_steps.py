@@ -1,13 +1,13 @@
 """A person plays on the page: tools beside their task, buttons of the environment, hanging steps, large values."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
 
 import pytest
 from fastmcp import FastMCP
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 from tests.support.environments.common import Add, CounterEnvironment, ThreadedCounterEnvironment, Total
 from tests.support.servers import RunningServer
 from tests.support.web_pages import PlayPage
@@ -125,6 +125,45 @@ class TestTools:
         assert page.locator("[aria-invalid=true]").count() == 0
 
 
+class Leg(BaseModel):
+    to: str
+    km: int
+
+
+class Trip(Action):
+    leg: Leg
+    way: Literal["road", "sea"]
+    stops: list[str] = Field(min_length=1)
+
+
+class TripEnvironment(CounterEnvironment):
+    """Takes actions whose fields have parts."""
+
+    def step(self, action: Any) -> Total:
+        return Total(total=action.leg.km)
+
+
+def test_the_first_of_several_faults_has_the_focus_in_groups_too(browser: Any) -> None:
+    with playing(browser, create_fastapi_app(TripEnvironment, Trip, Total)) as (page, _):
+        page.reset()
+        focused = "document.activeElement.closest('fieldset, .input')?.innerText.split('\\n')[0].trim()"
+        faults: list[tuple[str, Callable[[], None]]] = [
+            ("To", lambda: page.fill("leg-to", "Crete")),
+            ("Km", lambda: page.fill("leg-km", 9)),
+            ("Way", lambda: page.page.click("label.segment:has-text('sea')")),
+            ("Stops", lambda: page.page.click("fieldset:has(> legend:has-text('Stops')) >> text=Add")),
+        ]
+        for name, correct in faults:
+            page.page.click("[data-testid=step]")
+            page.page.wait_for_function(f"name => {focused} === name", arg=name)
+            assert page.steps == 0
+            page.assert_accessible()
+            correct()
+        page.page.click("[data-testid=step]")
+        page.wait_for(1)
+        assert page.observation["total"] == 9
+
+
 class Turn(Action):
     side: Literal["left", "right"]
 
@@ -216,6 +255,78 @@ def test_a_step_that_hangs_shows_its_time_and_can_be_cancelled(browser: Any) -> 
         page.step({"amount": 2})
         assert page.observation["total"] == 2
         HangingEnvironment.gate.set()
+
+
+class HangingResetEnvironment(ThreadedCounterEnvironment):
+    """Hangs in the reset with a seed until its gate is open."""
+
+    gate = threading.Event()
+
+    def reset(self, seed: int | None = None, episode_id: str | None = None) -> Total:
+        if seed == 9:
+            self.gate.wait()
+        return super().reset(seed, episode_id)
+
+
+def test_a_reset_that_hangs_shows_its_time_and_can_be_cancelled(browser: Any) -> None:
+    HangingResetEnvironment.gate.clear()
+    app = create_fastapi_app(HangingResetEnvironment, Add, Total, max_concurrent_envs=2)
+    with playing(browser, app) as (page, _):
+        page.page.fill("#field-reset-seed", "9")
+        page.page.keyboard.press("Enter")
+        page.page.wait_for_selector("[data-testid=waiting]:has-text('The reset has taken 3 seconds')")
+        page.page.click("[data-testid=cancel]")
+        page.page.wait_for_selector(".problem:has-text('You cancelled the request')")
+        assert page.page.locator(".controls .problem").count() == 1
+        page.reset(seed="2")
+        page.step({"amount": 2})
+        assert page.observation["total"] == 2
+        HangingResetEnvironment.gate.set()
+
+
+class Anything(Observation):
+    model_config = ConfigDict(extra="allow")
+
+
+class AnythingEnvironment(CounterEnvironment):
+    """Returns what it was made with."""
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        super().__init__()
+        self._fields = fields
+
+    def reset(self) -> Anything:  # type: ignore[override]
+        return Anything(**self._fields)
+
+
+def nested(depth: int) -> dict[str, Any]:
+    inner: dict[str, Any] = {"end": 1}
+    for _ in range(depth):
+        inner = {"inner": inner, "text": "long " * 60_000}
+    return inner
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"outer": nested(30)}, "object · 2"),
+        ({"cities": {f"c{n}": {f"s{k}": {"x": k, "y": n} for k in range(100)} for n in range(150)}}, "object · 150"),
+        ({f"log{n}": "line\n" * 1000 for n in range(900)}, "700 more fields"),
+        ({f"n{n}": n for n in range(5000)}, "4,800 more fields"),
+    ],
+    ids=["deep", "wide", "texts", "numbers"],
+)
+def test_of_large_observations_in_many_parts_the_beginning_is_shown(
+    browser: Any, fields: dict[str, Any], said: str
+) -> None:
+    app = create_fastapi_app(lambda: AnythingEnvironment(fields), Add, Anything)
+    with playing(browser, app) as (page, _):
+        page.reset()
+        assert said in page.text("observation")
+        assert len(page.text("observation")) < 1_100_000
+        assert page.page.locator("[data-testid=observation] *").count() < 5_000
+        page.page.click("[data-testid=raw]")
+        page.page.wait_for_selector("pre.json")
 
 
 class Large(Observation):

@@ -1,6 +1,7 @@
 """Episodes on record are searched, read, compared and saved on the page."""
 
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
@@ -275,6 +276,10 @@ def test_evaluations_are_filtered_by(browser: Any, tmp_path: Path) -> None:
         assert page.input_value("#evaluation") == "true"
         page.select_option("#evaluation", label="none")
         page.wait_for_selector("[data-testid=count]:has-text('3 episodes')")
+        page.fill("#text", "no such text")
+        page.wait_for_selector("[data-testid=count]:has-text('0 episodes')")
+        page.wait_for_selector(".results:has-text('No episode matches.')")
+        visit.assert_accessible()
         page.click("text=Clear all")
         page.wait_for_selector("[data-testid=count]:has-text('4 episodes')")
         visit.assert_accessible()
@@ -406,6 +411,41 @@ def test_a_person_plays_on_from_a_step_on_record(browser: Any, tmp_path: Path, s
         eventually(lambda: http.get("/web/traces/count").json() == 2, "what was played is on record")
         mine, _ = http.get("/web/traces/episodes").json()
         assert mine["episode_id"] is None, "it is no evaluation of a training"
+
+
+def test_what_an_episode_on_record_is_of_is_said_where_it_is_played_on_otherwise(browser: Any, tmp_path: Path) -> None:
+    file = tmp_path / "traces.db"
+    with new_file(file) as traces:
+        recorded = replace(episode(1, 0), started_at=time.time())  # a server removes what is old
+        traces.add(replace(recorded, environment="counter", version="0.9"), entries(0))
+        traces.add(replace(recorded, environment="walk", version="3"), entries(2))
+    app = create_fastapi_app(CounterEnvironment, Add, Total, env_name="counter", traces=str(file))
+    with RunningServer(app) as server:
+        visit = PlayPage(browser, server, "/web/?episode=1-1&step=0")
+        visit.page.wait_for_selector("main[data-busy=no] [data-testid=at]")
+        assert "It is of version 0.9 of the environment, and this is " in visit.text("origin")
+        visit.close()
+        visit = PlayPage(browser, server, "/web/?episode=1-2&step=2")
+        said = "Step 1 of 1-2, an episode of walk 3, can't be repeated here: "
+        visit.page.wait_for_selector(f'.controls .problem:has-text("{said}")')
+        assert visit.page.locator(".controls .problem").count() == 1
+        visit.reset()
+        visit.step({"amount": 2})
+        assert visit.observation["total"] == 2
+        visit.close()
+
+
+def test_the_head_of_a_server_that_records_fits_a_phone(browser: Any, tmp_path: Path) -> None:
+    name = "counter_of_a_great_many_things"
+    app = create_fastapi_app(CounterEnvironment, Add, Total, env_name=name, traces=str(tmp_path / "traces.db"))
+    with RunningServer(app) as server:
+        visit = PlayPage(browser, server, "/web/traces", viewport={"width": 360, "height": 740})
+        save = visit.page.locator("header.top button:has-text('Save')")
+        save.wait_for()
+        assert visit.page.evaluate("document.documentElement.scrollWidth") <= 360
+        assert save.bounding_box()["height"] < 40, "in one line"
+        visit.assert_accessible()
+        visit.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -198,6 +198,9 @@ def test_a_label_and_a_note_stay_and_are_filtered_by(file: TraceFile, location: 
             "goes \U0001f422 slowly": 1,
             None: 1,
         }
+    assert file.label(good, "bad", replaces=("good", None)).label == "good", "another note is not replaced"
+    assert file.label(good, "fine", replaces=("good", "the shortest way")).note is None
+    assert file.label(good, "bad", replaces=("fine", "")).label == "bad"
     file.label(good, None)
     assert (file.episode(good).label, file.episode(good).note, file.episode(other).label) == (None, None, None)
 

@@ -34,6 +34,9 @@ SOUND_IMPORTS = [
     "try:\n    import numpy\nexcept (ModuleNotFoundError, OSError):\n    numpy = None",
     "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import numpy",
     "try:\n    numpy = __import__('numpy')\nexcept ImportError:\n    numpy = None",
+    "import contextlib\nwith contextlib.suppress(ImportError):\n    import numpy",
+    "from contextlib import suppress\nwith open('a') as a, suppress(OSError, ModuleNotFoundError):\n    import numpy",
+    "from importlib.util import find_spec\nif find_spec('numpy') is not None:\n    import numpy",
     "from importlib import import_module\nown = import_module('.models', 'my_env')",
 ]
 

@@ -300,6 +300,27 @@ def test_an_episode_is_given_a_label_and_a_note(labelled: TestClient) -> None:
     assert ids(labelled, label="good") == []
 
 
+def test_a_label_replaces_the_one_that_the_page_showed_and_no_other(labelled: TestClient) -> None:
+    path = f"{BASE}/1-1/label"
+    given = [
+        labelled.post(path, json={"label": label, "note": note, "replaces": replaces}).json()
+        for label, note, replaces in (
+            ("good", "", ["", None]),
+            ("bad", "late", ["", ""]),
+            ("bad", "late", ["good", "another note"]),
+            ("bad", "late", ["good", ""]),
+            ("odd", "late", None),
+        )
+    ]
+    assert [(each["label"], each["note"]) for each in given] == [
+        ("good", None),
+        ("good", None),
+        ("good", None),
+        ("bad", "late"),
+        ("odd", "late"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("name", "body", "status"),
     [
@@ -308,6 +329,7 @@ def test_an_episode_is_given_a_label_and_a_note(labelled: TestClient) -> None:
         ("1-1", b'{"label": 1, "note": null}', 422),
         ("1-1", b'{"label": null, "note": null, "reward": 1}', 422),
         ("1-1", json.dumps({"label": "x" * 61, "note": None}).encode(), 422),
+        ("1-1", b'{"label": "good", "note": null, "replaces": ["bad"]}', 422),
         ("1-1", json.dumps({"label": "good", "note": "x" * 10_001}).encode(), 422),
         ("1-1", b'{"label": "\\ud800", "note": null}', 422),
         ("1-1", json.dumps({"label": "good", "note": "x" * 200_000}).encode(), 413),

@@ -418,16 +418,19 @@ class TraceFile:
         with self._usable():
             write_score(self._connection, number_of(name) or 0, score)
 
-    def label(self, name: str, label: str | None, note: str | None = None) -> Episode:
+    def label(
+        self, name: str, label: str | None, note: str | None = None, *, replaces: Sequence[str | None] | None = None
+    ) -> Episode:
         """Give an episode a label and a note, which replace those that it has.
 
         Args:
             name: Id of the episode.
             label: ``good``, ``bad`` or another word, of up to 60 characters; ``None`` for none.
             note: A text of up to 10,000 characters; ``None`` for none.
+            replaces: The label and the note to replace; others, which another person gave it, stay. ``None`` for any.
 
         Returns:
-            The episode with them.
+            The episode as it is then.
 
         Raises:
             ConfigurationError: There is no such episode, the label or the note is too long or empty, or the file can't
@@ -443,8 +446,8 @@ class TraceFile:
         except ValidationError as error:
             raise ConfigurationError(faults_text(error.errors(include_url=False, include_context=False))) from error
         with self._usable():
-            write_label(self._connection, self._number_of(name), label, note)
-        return labelled
+            write_label(self._connection, self._number_of(name), (label, note), replaces)
+        return labelled if replaces is None else self.episode(name)
 
     def prune(self, *, before: float | None = None, max_bytes: float | None = None) -> int:
         """Remove the oldest episodes, but for those that run now.

@@ -26,6 +26,8 @@ _NO_DATA = re.compile(
 )
 # What the public package requires, and ours does not: environments written for it import these without a word.
 _OF_PUBLIC = frozenset({"fastmcp", "gradio", "httpx", "huggingface-hub", "jsonschema", "openai", "requests", "tomli-w"})
+# Conditions of imports that are only for type checkers, or only where the module is there.
+_OPTIONAL = re.compile(r"TYPE_CHECKING|find_spec\(")
 _CATCHES = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
 _READS = frozenset({"read_text", "read_bytes"})
 
@@ -83,11 +85,11 @@ def _imported(nodes: Iterable[ast.AST], *, is_late: bool) -> Iterator[tuple[str,
         elif isinstance(node, ast.ImportFrom):
             if node.module and not node.level:
                 yield node.module.partition(".")[0], node.lineno, is_late
-        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+        elif isinstance(node, ast.If) and _OPTIONAL.search(ast.unparse(node.test)):
             yield from _imported(node.orelse, is_late=is_late)
         elif isinstance(node, ast.expr):
             yield from _imported_by_name(node)
-        elif not (isinstance(node, ast.Try) and any(map(_catches_imports, node.handlers))):
+        elif not any(map(_is_import_error, _caught_by(node))):
             is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
             yield from _imported(ast.iter_child_nodes(node), is_late=is_late or is_function)
 
@@ -101,9 +103,19 @@ def _imported_by_name(expression: ast.expr) -> Iterator[tuple[str, int, bool]]:
                 yield name, node.lineno, True
 
 
-def _catches_imports(handler: ast.ExceptHandler) -> bool:
-    caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-    return any(each is None or ast.unparse(each) in _CATCHES for each in caught)
+def _caught_by(node: ast.AST) -> Iterator[ast.expr | None]:
+    """Yield the exceptions that a ``try`` or ``with suppress(...)`` catches; ``None`` for every exception."""
+    if isinstance(node, ast.Try):
+        for handler in node.handlers:
+            yield from handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    elif isinstance(node, ast.With):
+        for call in (item.context_expr for item in node.items):
+            if isinstance(call, ast.Call) and ast.unparse(call.func).rpartition(".")[2] == "suppress":
+                yield from call.args
+
+
+def _is_import_error(caught: ast.expr | None) -> bool:
+    return caught is None or ast.unparse(caught) in _CATCHES
 
 
 def _lists(source: Source) -> Iterator[tuple[str, list[str]]]:

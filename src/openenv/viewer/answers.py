@@ -5,12 +5,13 @@ from functools import partial
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
-from pydantic_core import to_json
+from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from openenv.core.documents import without_half_pairs
 from openenv.core.exceptions import ConfigurationError
 
 _Folder = TypeVar("_Folder")
@@ -66,5 +67,9 @@ def json_response(content: Any, status: int = 200) -> Response:
 
 
 def json_of(content: Any) -> bytes:
-    """Return a value as JSON; what JSON has no form for, as text."""
-    return to_json(content, inf_nan_mode="null", bytes_mode="base64", fallback=str)
+    """Return a value as JSON; what JSON has no form for, as text, and half of a surrogate pair as a question mark."""
+    try:
+        return to_json(content, inf_nan_mode="null", bytes_mode="base64", fallback=str)
+    except PydanticSerializationError:
+        plain = to_jsonable_python(content, inf_nan_mode="null", bytes_mode="base64", fallback=str)
+        return to_json(without_half_pairs(plain))

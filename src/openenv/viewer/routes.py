@@ -95,12 +95,13 @@ class _EntriesQuery(BaseModel):
 
 
 class _Label(BaseModel):
-    """Body of a request that gives an episode a label and a note; empty texts are none."""
+    """Body of a request that gives an episode a label and a note, over any or over two; empty texts are none."""
 
     model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
 
     label: Annotated[Annotated[str, Field(max_length=MAX_LABEL)] | None, AfterValidator(_none_if_empty)]
     note: Annotated[Annotated[str, Field(max_length=MAX_NOTE)] | None, AfterValidator(_none_if_empty)]
+    replaces: tuple[str | None, str | None] | None = None
 
 
 def trace_routes(
@@ -161,7 +162,7 @@ async def _labelled(path: str | Path, request: Request) -> Response:
 
 def _label(path: str | Path, name: str, wanted: _Label) -> Any:
     with TraceFile(path) as traces:
-        return asdict(traces.label(name, wanted.label, wanted.note))
+        return asdict(traces.label(name, wanted.label, wanted.note, replaces=wanted.replaces))
 
 
 async def _exported(path: str | Path, request: Request) -> Response:

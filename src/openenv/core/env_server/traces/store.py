@@ -215,9 +215,18 @@ def write_parts(connection: TraceConnection, run: Run, parts: Sequence[EncodedPa
         connection.executemany(_WRITE_BLOB_USE, uses)
 
 
-def write_label(connection: TraceConnection, number: int, label: str | None, note: str | None) -> None:
-    """Write what a person calls an episode, and says of it; ``None`` for nothing."""
-    connection.execute("UPDATE episode SET label = ?, note = ? WHERE number = ?", (label, note, number))
+def write_label(
+    connection: TraceConnection,
+    number: int,
+    given: Sequence[str | None],
+    replaces: Sequence[str | None] | None = None,
+) -> None:
+    """Write what a person calls an episode, and says of it: over anything, or over ``replaces`` alone."""
+    query, values = "UPDATE episode SET label = ?, note = ? WHERE number = ?", [*given, number]
+    if replaces is not None:  # empty texts are never stored
+        query += " AND COALESCE(label, '') = ? AND COALESCE(note, '') = ?"
+        values += [text or "" for text in replaces]
+    connection.execute(query, values)
 
 
 def remove(connection: TraceConnection, numbers: Iterable[int]) -> int:

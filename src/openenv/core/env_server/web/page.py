@@ -45,6 +45,7 @@ _FILES = (
     "observation.js",
     "pixels.js",
     "play.js",
+    "printed.js",
     "progress.js",
     "results.js",
     "retry.js",

@@ -107,7 +107,7 @@ function Header({ config }) {
       ${config?.custom && html`<a href="custom/">${config.custom}</a>`}
       ${name && html`<a href="api" aria-current=${current(isAt("api"))}>API</a>`}
     </nav>
-    ${SAVED === null && config !== null && SAVABLE.includes(viewOf(config)) && html`<${Save} path=${savedPath} name=${`openenv-${viewOf(config)}.html`}>Save as HTML</${Save}>`}
+    ${SAVED === null && config !== null && SAVABLE.includes(viewOf(config)) && html`<${Save} path=${savedPath} name=${`openenv-${viewOf(config)}.html`}>Save<span class="long"> as HTML</span></${Save}>`}
     <button type="button" class="quiet" onClick=${() => setTheme(THEMES[theme])} aria-label=${`Colours: ${theme}`} title=${`Colours: ${theme}`}>
       <span aria-hidden="true">${{ auto: "◐", light: "☀", dark: "☾" }[theme]}</span></button>
   </header>`;
@@ -121,7 +121,7 @@ function savedPath() {
 
 /** When a file was saved, and what it lacks. */
 function SavedNote({ made_at: at, left_out: lacks }) {
-  return html`<aside class="banner note" aria-label="About this file" data-testid="saved">Saved on ${new Date(1000 * at).toLocaleString()}.${lacks.length > 0 && ` Left out for its size: ${lacks.join(", ")}.`}</aside>`;
+  return html`<aside class="banner note" aria-label="About this file" data-testid="saved">Saved on ${new Date(1000 * at).toLocaleString()}.${lacks.length > 0 && ` Not in this file: ${lacks.join(", ")}.`}</aside>`;
 }
 
 function current(isShown) {

@@ -72,7 +72,7 @@ function KindChoice({ kinds, chosen, onChoose }) {
 function KindForm({ game, kind }) {
   const [value, setValue] = useState(() => initialObject(kind.schema, kind.root));
   const form = useRef(null);
-  const { byPath, others } = faults(game.error, kind);
+  const { byPath, others } = faults(game.turns.length > 0 ? game.error : null, kind);
   const buttons = useMemo(() => choices(kind), [kind]);
   const send = (event) => {
     event.preventDefault();
@@ -82,7 +82,7 @@ function KindForm({ game, kind }) {
     else game.step(kind.step(value));
   };
   useEffect(() => {
-    form.current?.querySelector("[aria-invalid=true]")?.focus();
+    form.current?.querySelector("[aria-invalid=true], fieldset:has(> .problem) :is(input, select, textarea, button)")?.focus();
   }, [game.error]);
   const blocked = game.turns.length === 0;
   return html`<form ref=${form} class="action" data-testid="action" onSubmit=${send} onKeyDown=${sendOnEnter}>

@@ -36,7 +36,7 @@ export class Game {
     this.actions = [];
     this.tools = [];
     this.state = null;
-    this.origin = null; // of a replay: the episode, the step, and the first one with another answer, if there is one
+    this.origin = null; // of a replay: the episode, the step, the first one with another answer, if there is one, and what is on record of the episode
   }
 
   set(changes) {
@@ -138,13 +138,16 @@ export class Game {
 
   /** Repeat an episode on record up to a step in the page's own session, to go on from there. */
   async replay(episode, step) {
-    const origin = { episode, step, differing: null };
+    const origin = { episode, step, differing: null, recorded: null };
     this.set({ busy: "replay", since: performance.now(), error: null, origin });
     const turns = [];
+    let next = 0;
     try {
+      origin.recorded = (await getJson(episodePath(episode))).episode;
       for (let start = 0; start <= step; start += RANGE) {
         const entries = await getJson(`${episodePath(episode)}/entries?start=${start}&stop=${Math.min(step + 1, start + RANGE)}`);
         for (const [at, entry] of entries.entries()) {
+          next = start + at;
           const turn = await this.repeat(entry);
           if (turn !== null) turns.push(turn);
           if (origin.differing === null && !isRepeated(entry, turn)) origin.differing = start + at;
@@ -153,7 +156,9 @@ export class Game {
       }
       this.set({ busy: null, turns, cursor: null });
     } catch (error) {
-      this.set({ busy: null, error, origin: null });
+      const of = origin.recorded === null ? "" : ` of ${origin.recorded.environment} ${origin.recorded.version ?? ""}`.trimEnd();
+      const message = `${next === 0 ? "The reset" : `Step ${next}`} of ${episode}, an episode${of}, can't be repeated here: ${error.message}`;
+      this.set({ busy: null, error: { message }, origin: null });
       return;
     }
     if (turns.length === 0) return;

@@ -13,6 +13,7 @@ const MOST_IN_LINE = 16;
 const LONG_LINE = 60;
 const WORDS = /[a-z]{2,} [a-z]{2,} [a-z]{2,}/i;
 const LONGEST_TEXT = 100_000;
+const LONGEST_TEXTS = 1_000_000;
 const OPEN_JSON = 2_000;
 const MOST_FIELDS = 200;
 // For the frame of an environment's HTML: no script, and nothing is loaded. The page's own policy holds there, too.
@@ -44,7 +45,7 @@ function Rendered({ observation, view, first, schema }) {
 
 /** HTML of an environment, in a frame that may do nothing. */
 export function Frame({ content, title }) {
-  const page = `<meta http-equiv="Content-Security-Policy" content="${FRAME_POLICY}"><meta name="color-scheme" content="light dark">${content}`;
+  const page = `<meta http-equiv="Content-Security-Policy" content="${FRAME_POLICY}"><meta name="color-scheme" content="light dark"><style>:root { print-color-adjust: exact }</style>${content}`;
   return html`<iframe class="frame" sandbox="" srcdoc=${page} title=${title}></iframe>`;
 }
 
@@ -64,7 +65,8 @@ function isProse(text) {
 
 /** The fields of an object, those first that show most; of the schema, pictures are known that look like other values. */
 export function Fields({ value, schema }) {
-  const entries = Object.entries(value ?? {}).map(([name, field]) => {
+  const all = Object.entries(value ?? {});
+  const entries = all.slice(0, MOST_FIELDS).map(([name, field]) => {
     const declared = schema ? declaredPicture(schema, name, schema) : null;
     if (declared === PIXELS) return [name, field, isPixels(field) ? PIXELS : shapeOf(field)];
     const shown = declared !== null && typeof field === "string" && field !== "" ? { media_type: declared, content: field } : field;
@@ -79,13 +81,14 @@ export function Fields({ value, schema }) {
     ${large.map(([name, field, shape]) => html`
       <section class="field" key=${name}>
         <h3>${words(name)}</h3>
-        <${Value} name=${name} value=${field} shape=${shape} />
+        <${Value} name=${name} value=${field} shape=${shape} longest=${Math.min(LONGEST_TEXT, Math.floor(LONGEST_TEXTS / large.length))} />
       </section>`)}
     ${small.length > 0 && html`<dl class="facts">${small.map(([name, field]) => html`
-      <div key=${name}><dt>${words(name)}</dt><dd>${line(field)}</dd></div>`)}</dl>`}`;
+      <div key=${name}><dt>${words(name)}</dt><dd>${line(field)}</dd></div>`)}</dl>`}
+    ${all.length > MOST_FIELDS && html`<p class="note">… ${(all.length - MOST_FIELDS).toLocaleString()} more fields</p>`}`;
 }
 
-function Value({ name, value, shape }) {
+function Value({ name, value, shape, longest }) {
   switch (shape) {
     case PIXELS:
       return html`<${Pixels} rows=${value} alt=${words(name)} />`;
@@ -94,7 +97,7 @@ function Value({ name, value, shape }) {
     case "pictures":
       return html`<div class="pictures">${value.map((one, at) => html`<${Picture} picture=${pictureOf(one)} alt=${`${words(name)} ${at + 1}`} />`)}</div>`;
     case "text":
-      return html`<${Text} text=${value} name=${words(name)} />`;
+      return html`<${Text} text=${value} name=${words(name)} longest=${longest} />`;
     case "content":
       return value.map((part) => (part.type === "text" ? html`<${Text} text=${part.text} name=${words(name)} />` : html`<${Picture} picture=${{ media_type: part.mimeType, content: part.data }} alt=${words(name)} />`));
     case "board":
@@ -113,9 +116,9 @@ function Value({ name, value, shape }) {
 }
 
 /** A text with the colours of a terminal; of a long one, the beginning. */
-export function Text({ text, name }) {
-  const more = text.length - LONGEST_TEXT;
-  return html`<pre class="text" tabindex="0" role="group" aria-label=${name}>${ansi(more > 0 ? text.slice(0, LONGEST_TEXT) : text)}</pre>
+export function Text({ text, name, longest = LONGEST_TEXT }) {
+  const more = text.length - longest;
+  return html`<pre class="text" tabindex="0" role="group" aria-label=${name}>${ansi(more > 0 ? text.slice(0, longest) : text)}</pre>
     ${more > 0 && html`<p class="note">… ${more.toLocaleString()} more characters</p>`}`;
 }
 
@@ -159,7 +162,7 @@ function shapeOf(value) {
   if (value !== null && typeof value === "object") {
     if (pictureOf(value)) return "picture";
     const count = Object.keys(value).length;
-    return count === 0 ? "line" : count > MOST_FIELDS ? "json" : "object";
+    return count === 0 ? "line" : count > MOST_FIELDS || !isShort(value, LONGEST_TEXT) ? "json" : "object";
   }
   return "line";
 }

@@ -125,10 +125,12 @@ function Controls({ game, chosen, onChoose }) {
 }
 
 /** The episode on record from which a person goes on, and whether it went the same way. */
-function Origin({ game: { origin, busy } }) {
+function Origin({ game: { origin, busy, metadata } }) {
   if (origin === null) return null;
-  const { episode, step, differing } = origin;
+  const { episode, step, differing, recorded } = origin;
+  const isOld = recorded !== null && recorded.version !== null && recorded.version !== metadata.version;
   return html`<p class="note" data-testid="origin">${busy === "replay" ? "Repeating" : "You go on from"} ${step === 0 ? "the reset" : `step ${step}`} of <a href=${`traces?episode=${encodeURIComponent(episode)}#step-${step}`}>${episode}</a>.
+    ${isOld && ` It is of version ${recorded.version} of the environment, and this is ${metadata.version ?? "one without a version"}.`}
     ${differing !== null && ` ${differing === 0 ? "The reset" : `Step ${differing}`} was answered otherwise than on record, so what is here may have taken another way.`}</p>`;
 }
 

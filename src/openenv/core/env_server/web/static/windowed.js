@@ -1,5 +1,6 @@
 // A list of rows of one height, of which only those that are seen are in the page.
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./html.js";
+import { usePrinted } from "./printed.js";
 
 const ROW_PX = 34;
 const BESIDE_ROWS = 12;
@@ -16,8 +17,9 @@ export function Windowed({ count, row, onEnd, onRange, label, selected, follows 
   const [scrolled, setScrolled] = useState(0); // null at the end that is followed, so that it isn't drawn twice
   const height = box.current?.clientHeight ?? 600;
   const top = scrolled ?? Math.max(0, count * ROW_PX - height);
-  const first = Math.max(0, Math.floor(top / ROW_PX) - BESIDE_ROWS);
-  const last = Math.min(count, Math.ceil((top + height) / ROW_PX) + BESIDE_ROWS);
+  const isPrinted = usePrinted();
+  const first = isPrinted ? 0 : Math.max(0, Math.floor(top / ROW_PX) - BESIDE_ROWS);
+  const last = isPrinted ? count : Math.min(count, Math.ceil((top + height) / ROW_PX) + BESIDE_ROWS);
   useEffect(() => {
     onRange?.(first, last);
     if (last >= count) onEnd?.();
@@ -36,6 +38,6 @@ export function Windowed({ count, row, onEnd, onRange, label, selected, follows 
   };
   const rows = [];
   for (let at = first; at < last; at += 1) rows.push(row(at));
-  return html`<div class="windowed" ref=${box} tabindex="0" role="group" aria-label=${label} onScroll=${onScroll}>
+  return html`<div class="windowed" style=${{ "--rows": `${count * ROW_PX}px` }} ref=${box} tabindex="0" role="group" aria-label=${label} onScroll=${onScroll}>
     <ol style=${{ height: `${count * ROW_PX}px`, "padding-top": `${first * ROW_PX}px` }}>${rows}</ol></div>`;
 }

@@ -102,7 +102,7 @@ function Panel({ id, label, fact, column, isAlone, components, source, count, at
   return html`<section class="panel stage" aria-label=${`Episode ${label}`}>
     <header class="stage-head"><div>${!isAlone && html`<span class="swatch" data-line=${column}></span>`}<strong>${label}</strong> <span class="of">${[episode.environment, taskOf(episode), conversations[which]?.model, episode.transport, episode.ending].filter(Boolean).join(" · ")}</span></div>
       <dl class="scores"><div><dt>Steps</dt><dd>${episode.steps}</dd></div><div><dt>Reward</dt><dd class=${tone(episode.reward)} data-testid="sum">${episode.reward === null ? "none" : number(episode.reward)}</dd></div></dl></header>
-    <${Label} id=${id} episode=${episode} />
+    <${Label} id=${id} episode=${episode} isAlone=${isAlone} />
     ${isAlone
       ? html`<${Thread} count=${Math.max(count, parts.length)} at=${at} label="Conversation" onRange=${(numbers) => source.want(numbers).catch(onLoadError)} onScrolled=${jump} turn=${turn} />`
       : html`<div class="thread">${turn(at)}</div>`}

@@ -24,7 +24,8 @@ export function List({ place, go, onLoadError, onProblem }) {
         <label class="by">Order <select data-testid="order" onChange=${(event) => go({ order: event.target.value }, true)}>${Object.entries(ORDERS).map(([name, label]) => html`<option value=${name} selected=${name === (place.order || "newest")}>${label}</option>`)}</select></label>
         <span class="downloads">${["messages", "json"].map((to) => html`<${Save} path=${`web/traces/export/${to}?${queryOf(place.filter)}`} name=${`episodes.${to}.jsonl`} disabled=${!found?.episodes.length}>Save all as ${to === "json" ? "JSON" : to}</${Save}>`)}</span>
         <button type="button" class="secondary" disabled=${picked.length < 2} onClick=${() => go({ ids: picked })}>${picked.length ? `Compare ${picked.join(", ")}` : `Compare 2 to ${MOST_BESIDE}`}</button></header>
-      ${found !== null && html`
+      ${found?.episodes.length === 0 && html`<p class="note empty">No episode matches.</p>`}
+      ${found?.episodes.length > 0 && html`
         <div class="row-head" aria-hidden="true"><span></span><span>Episode</span><span>Environment</span><span>Task</span><span>Began</span><span>Steps</span><span>${place.filter.component || "Reward"}</span><span>Ending</span><span>Flags</span></div>
         <${Windowed} count=${found.episodes.length} onEnd=${more} label="Episodes" row=${(at) => html`<${EpisodeRow} key=${found.episodes[at].id} episode=${found.episodes[at]} picked=${picked} toggle=${toggle} place=${place} go=${go} />`} />`}
     </section>

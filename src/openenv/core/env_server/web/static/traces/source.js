@@ -1,5 +1,6 @@
 // The entries of an episode, read as they are looked at: in brief by ranges for the list, and whole one by one.
 import { getPatiently } from "../api.js";
+import { SAVED, savedAnswer } from "../saved.js";
 
 /**
  * The path of an episode's routes; where several files are compared, its id begins with the number of its file and a colon.
@@ -46,6 +47,7 @@ export class Source {
   }
 
   at(number) {
+    if (SAVED !== null) return savedAnswer(`${this.path}/entries?start=${number}&stop=${number + 1}`)?.[0];
     return this.whole.has(number) ? this.whole.get(number) : null;
   }
 
@@ -62,6 +64,7 @@ export class Source {
 
   /** Read entries with their pictures, in this order; undefined where the episode has no such entry. */
   async want(numbers) {
+    if (SAVED !== null) return;
     this.looked.abort();
     this.looked = new AbortController();
     const { signal } = this.looked;

@@ -1,5 +1,7 @@
 // The turns of an episode below each other, of which those around the one that is looked at are in the page.
 import { html, useEffect, useLayoutEffect, useRef } from "../html.js";
+import { usePrinted } from "../printed.js";
+import { SAVED } from "../saved.js";
 
 const BEFORE = 3;
 const AFTER = 10;
@@ -20,7 +22,9 @@ export function Thread({ count, at, label, onRange, onScrolled, turn }) {
   const box = useRef(null);
   const scrolled = useRef({ byHand: -BY_HAND_MS, to: null });
   const range = useRef([0, 0]);
-  const [first, last] = range.current = rangeAt(at, count, range.current);
+  range.current = rangeAt(at, count, range.current);
+  // A file has all of them at hand, a server has them read as they are looked at.
+  const [first, last] = usePrinted() && SAVED !== null ? [0, count] : range.current;
   const latest = useRef(at);
   latest.current = at;
   // Until a scroll by hand, the turn stays at the top while what is above it is read and drawn.
