@@ -18,8 +18,9 @@ from openenv.core.exceptions import ConfigurationError
 from openenv.records.run_folder import RunFolder, step_of
 from openenv.records.run_start import RunStart
 from openenv.records.scores import AFTER, WARMED_UP, Score
-from openenv.train.agents.policy import Policy, load_policies, make_policies
+from openenv.train.agents.policy import Policy, load_policies, make_policies, model_shape, takes_gpu
 from openenv.train.checks import check_trackers, check_vllm
+from openenv.train.machine import Machine
 from openenv.train.quiet import quiet_about_tied_weights, quiet_libraries
 from openenv.train.rollout.sessions import Sessions
 from openenv.train.run.callbacks import LiveWarnings, RunControl, TrainingProgress
@@ -33,6 +34,7 @@ from openenv.train.run.report import write_report
 from openenv.train.run.scoring import score_before, score_model
 from openenv.train.run.warm_up import call_examples, check_examples, warm_up
 from openenv.train.settings.config import TrainConfig, load_config
+from openenv.train.settings.sizes import choose_sizes
 from openenv.viewer.run_page import PageAddress, RunPage
 
 __all__ = ["TrainResult", "resume", "train"]
@@ -87,8 +89,10 @@ def train(
         print(result.scores["after training"].mean_reward)
     """
     _check_machine(config)
+    console = console or Console()
+    config = _sized(config, console)
     with _new_folder(config) as folder:
-        return _run(config, folder, console or Console(), callbacks, page)
+        return _run(config, folder, console, callbacks, page)
 
 
 def resume(
@@ -266,6 +270,19 @@ def _report_interruption(run: OpenRun) -> None:
 def _check_machine(config: TrainConfig) -> None:
     check_trackers(config)
     check_vllm(config)
+
+
+def _sized(config: TrainConfig, console: Console) -> TrainConfig:
+    """Choose the sizes that the settings of a new run leave open, and show them; its folder keeps them."""
+    if config.is_tiny:
+        return config
+    machine = Machine.here()
+    if takes_gpu(config):
+        machine = replace(machine, free_bytes=torch.cuda.mem_get_info()[0])
+    config, reason = choose_sizes(config, model_shape(config.model), machine)
+    if reason:
+        console.print(f"sizes     {reason}", highlight=False, soft_wrap=True, markup=False)
+    return config
 
 
 @contextmanager
