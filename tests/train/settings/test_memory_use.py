@@ -21,10 +21,12 @@ QWEN3_TEXTS = {"hidden_size": 256, "num_hidden_layers": 4, "intermediate_size": 
 QWEN3_HEADS = {"num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 64}
 
 # Peak of a process in two optimiser steps of GRPO with one thread of torch, in MiB.
-MEASURED = [
+MEASURED: list[tuple[dict[str, int], int, dict[str, Any], int, int, bool, int]] = [
     (SMOLLM2, SMOLLM2_PARAMETERS, {}, 4, 128, False, 3596),
     (SMOLLM2, SMOLLM2_PARAMETERS, {}, 2, 512, False, 5001),
     (SMOLLM2, SMOLLM2_PARAMETERS, {}, 2, 512, True, 3700),
+    (SMOLLM2, SMOLLM2_PARAMETERS, {}, 1, 1024, True, 4250),
+    (SMOLLM2, SMOLLM2_PARAMETERS, {"lora": {}}, 4, 128, False, 2657),
     ({**QWEN3_TEXTS, **QWEN3_HEADS}, 41_617_664, {}, 4, 256, False, 2384),
     ({**QWEN3_TEXTS, **QWEN3_HEADS, "vocab_size": 49152}, 15_304_960, {}, 1, 2048, False, 3187),
 ]
@@ -65,9 +67,8 @@ def test_weights_that_no_file_shows_are_estimated() -> None:
 
 
 def test_additions_need_less_than_all_weights_and_a_reference_needs_more() -> None:
-    whole, additions, beside = (
-        TrainConfig(environment="catch", model="m", **given) for given in ({}, {"lora": {}}, {"beta": 0.1})
-    )
+    settings: list[dict[str, Any]] = [{}, {"lora": {}}, {"beta": 0.1}]
+    whole, additions, beside = (TrainConfig(environment="catch", model="m", **given) for given in settings)
     assert learned_weights(additions, 10**9) < learned_weights(whole, 10**9) == 10**9
     assert state_bytes(additions, 10**9) < state_bytes(whole, 10**9) < state_bytes(beside, 10**9)
 

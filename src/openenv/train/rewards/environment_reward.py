@@ -5,7 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from openenv.core.exceptions import ConfigurationError, OpenEnvError
+from openenv.records.answers import AnswerCounts, commonest_texts
 from openenv.records.scores import component_means
+from openenv.train.episodes.recent_answers import RecentAnswers
 from openenv.train.rollout.tool_episode import ToolEpisode
 
 __all__ = ["ComponentReward", "EnvironmentReward", "log_components"]
@@ -20,6 +22,7 @@ class EnvironmentReward:
 
     Args:
         environment: Name of one of several environments, whose episodes alone it scores.
+        answers: Counts of the answers, which a spec warns of at its end; ``None`` for none.
 
     Attributes:
         __name__: What TRL calls it in its metrics.
@@ -30,8 +33,9 @@ class EnvironmentReward:
         [1.0, None]
     """
 
-    def __init__(self, environment: str | None = None) -> None:
+    def __init__(self, environment: str | None = None, answers: RecentAnswers | None = None) -> None:
         self._environment = environment
+        self._answers = answers
         self.__name__ = "environment_reward" if environment is None else f"{environment}_reward"
 
     def __call__(
@@ -43,8 +47,12 @@ class EnvironmentReward:
         training_reward: Sequence[float | None] | None = None,
         episode_length: Sequence[int] | None = None,
         illegal_actions: Sequence[int] | None = None,
+        illegal_texts: Sequence[Sequence[str]] | None = None,
+        answers_without_call: Sequence[int] | None = None,
         reward_components: Sequence[Mapping[str, float]] | None = None,
+        completions: Sequence[Any] = (),
         log_metric: Any = None,
+        log_extra: Any = None,
         **_: Any,
     ) -> list[float | None]:
         """Score the episodes of a batch.
@@ -56,8 +64,12 @@ class EnvironmentReward:
             training_reward: From there: the same less a penalty for illegal actions; it is what the model learns from.
             episode_length: From there: the actions of each episode.
             illegal_actions: From there: how many of these were none.
+            illegal_texts: From there: the answers that these were.
+            answers_without_call: From there: how many answers had no call of a tool.
             reward_components: From there: the sum of each component's scores, by name.
+            completions: The conversations of TRL's own loop, which have the calls that it refused itself.
             log_metric: TRL's logger of scalars.
+            log_extra: TRL's logger of columns beside the completions.
             **_: What TRL passes to every reward function.
 
         Returns:
@@ -68,9 +80,14 @@ class EnvironmentReward:
             OpenEnvError: The environment failed in more than half of the episodes.
         """
         if environments is not None:
+            for each, conversation in zip(environments, completions, strict=False):
+                each.note_answers(conversation)
             environment_reward = [each.reward for each in environments]
-            episode_length = [len(each.trajectory) for each in environments]
+            training_reward = [each.training_reward for each in environments]
+            episode_length = [each.length for each in environments]
             illegal_actions = [each.illegal_actions for each in environments]
+            illegal_texts = [each.illegal_texts for each in environments]
+            answers_without_call = [each.answers_without_call for each in environments]
             reward_components = [each.reward_components for each in environments]
         if environment_reward is None:
             raise _no_episodes()
@@ -78,8 +95,18 @@ class EnvironmentReward:
         played = [index for index, is_mine in enumerate(mine) if is_mine]
         if environments is not None:
             _raise_if_most_failed([environments[index].error for index in played])
+        scored = [index for index in played if environment_reward[index] is not None]
+        lines = _answer_lines(scored, episode_length, illegal_actions, illegal_texts, answers_without_call)
+        if self._answers is not None:
+            self._answers.add(lines)
+        if log_extra is not None and illegal_texts is not None and any(illegal_texts):
+            own = zip(illegal_texts, mine, strict=True)
+            log_extra(f"{self._folder}/illegal_texts", ["\n".join(texts) if is_mine else "" for texts, is_mine in own])
         if log_metric is not None and played:
             self._log(log_metric, played, environment_reward, episode_length, illegal_actions)
+            counts = AnswerCounts.of_lines(lines)
+            if counts.no_calls:  # where actions are texts there are none
+                log_metric(f"{self._folder}/no_calls", counts.no_calls / counts.episodes)
             if reward_components is not None:
                 log_components(log_metric, self._folder, [reward_components[index] for index in played])
         rewards = environment_reward if training_reward is None else training_reward
@@ -200,6 +227,27 @@ def log_components(log_metric: Any, folder: str, episodes: Sequence[Mapping[str,
     """Log the mean of each component over the episodes in which it was called, below a folder such as ``episode``."""
     for name, mean in component_means(episodes).items():
         log_metric(f"{folder}/reward_components/{name}", mean)
+
+
+def _answer_lines(
+    played: Sequence[int],
+    lengths: Sequence[int] | None,
+    illegal: Sequence[int] | None,
+    texts: Sequence[Sequence[str]] | None,
+    without_call: Sequence[int] | None,
+) -> list[dict[str, Any]]:
+    """Return the counts of each episode's answers, as a line of a `Collection` has them."""
+    if lengths is None or illegal is None:
+        return []
+    return [
+        {
+            "length": lengths[index],
+            "illegal_actions": illegal[index],
+            "illegal_texts": commonest_texts(texts[index] if texts else ()),
+            "answers_without_call": without_call[index] if without_call else 0,
+        }
+        for index in played
+    ]
 
 
 def _is_own(own: str | None, names: Sequence[str] | None, count: int) -> list[bool]:

@@ -323,7 +323,7 @@ def _resumed_settings(folder: RunFolder, steps: int | None) -> TrainConfig:
 
 
 @contextmanager
-def _threads(count: int) -> Iterator[None]:
+def _threads(count: int | None) -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(count or before)
     try:

@@ -66,7 +66,7 @@ def _memory_sizes(config: TrainConfig, shape: ModelShape | None, free: int) -> t
     if shape is None:
         return {**options[0], "gradient_checkpointing": checkpointing[-1]}, "the sizes of the model are not known"
     uses = [
-        training_bytes(config, shape, option["micro_batch"], checkpointing=option["gradient_checkpointing"])
+        training_bytes(config, shape, option["micro_batch"], checkpointing=bool(option["gradient_checkpointing"]))
         for option in options
     ]
     fitting = next((number for number, use in enumerate(uses) if use <= free), None)

@@ -18,6 +18,8 @@ from openenv.core.env_server.execution.introspection import EnvironmentFactory
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.reset_check import check_reset_parameters, without_unknown
 from openenv.core.sync_client import SyncEnvClient
+from openenv.records.answers import AnswerRule
+from openenv.train.episodes.recent_answers import RecentAnswers
 from openenv.train.forms.form import prompt_messages
 from openenv.train.rollout.sessions import CAPACITY_WAIT_S, Sessions, package_of
 from openenv.train.tasks.task_dataset import (
@@ -57,10 +59,13 @@ class TaskSet:
     client_options: Mapping[str, Any] = field(default_factory=dict)
     reset: Mapping[str, Any] = field(default_factory=dict)
     warns_of_hidden_text: bool = True
+    rule: AnswerRule = field(default_factory=lambda: AnswerRule(illegal_penalty=0.0))
 
     def __post_init__(self) -> None:
         """Name the environment."""
         self.name = self.target.name if isinstance(self.target, Sessions) else short_name(self.target)
+        # Of the last batches that a reward function of the spec has scored.
+        self.answers = RecentAnswers()
         self._lock = RLock()
         self._is_closed = False
         self._has_warned = not self.warns_of_hidden_text
@@ -138,12 +143,14 @@ class TaskSet:
             logger.warning("%s: %s", self.name, warning)
 
     def close(self) -> None:
-        """End all sessions, and the server if it was started here. May be called twice."""
+        """End all sessions, and the server if it was started here, and log what is doubtful. May be called twice."""
         with self._lock:
             self._is_closed = True
             sessions = self._sessions
         if sessions is not None:
             sessions.close()
+        for warning in self.answers.drain(self.rule):
+            logger.warning("%s: %s", self.name, warning)
 
     def _task(self, index: int) -> dict[str, Any]:
         return {**self.reset, **self.rows[index]}
