@@ -27,7 +27,6 @@ from openenv.train.checks import (
     check_trackers,
     check_training,
 )
-from openenv.train.machine import Machine
 from openenv.train.settings.config import TrainConfig, load_config
 from openenv.train.settings.play_settings import PlaySettings
 
@@ -152,7 +151,7 @@ def test_a_disk_holds_the_checkpoints_or_the_run_is_refused(tmp_path: Path) -> N
 def test_a_model_fits_into_the_free_memory_or_the_run_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Machine, "here", classmethod(lambda cls: cls(free_bytes=3 * 10**9, cores=2)))
+    monkeypatch.setattr(checks, "free_memory", lambda: 3 * 10**9)
     large = str(save_model(tmp_path / "large", weights=2 * 10**8))
     settings: dict[str, Any] = {"environment": "catch", "model": large, "steps": 1, "device": "cpu"}
     with pytest.raises(

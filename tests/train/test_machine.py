@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from openenv.train.machine import Machine
+from openenv.train.machine import free_memory, usable_cores
 
-FREE_NOW = Machine.here(Path("/no such root"))
-"""This machine without any control group."""
+CORES = usable_cores(Path("/no such root"))
+"""Cores of this machine without any control group."""
 
 
 def write(root: Path, files: dict[str, str]) -> Path:
@@ -18,9 +18,8 @@ def write(root: Path, files: dict[str, str]) -> Path:
 
 
 def test_a_machine_without_groups_is_what_the_system_says() -> None:
-    assert FREE_NOW.free_bytes > 0
-    assert FREE_NOW.cores >= 1
-    assert Machine.here().cores <= FREE_NOW.cores
+    assert free_memory(Path("/no such root")) > 0
+    assert 1 <= usable_cores() <= CORES
 
 
 VERSION_2 = {
@@ -56,7 +55,7 @@ VERSION_1 = {"proc/self/cgroup": "9:name=systemd:/\n4:memory:/docker/own\n3:cpu,
     ],
 )
 def test_a_limit_of_memory_is_that_of_any_group_above(tmp_path: Path, files: dict[str, str]) -> None:
-    assert Machine.here(write(tmp_path, files)).free_bytes == 2500
+    assert free_memory(write(tmp_path, files)) == 2500
 
 
 @pytest.mark.parametrize(
@@ -78,16 +77,16 @@ def test_a_limit_of_memory_is_that_of_any_group_above(tmp_path: Path, files: dic
                 "sys/fs/cgroup/cpu,cpuacct/docker/own/cpu.cfs_quota_us": "-1\n",
                 "sys/fs/cgroup/cpu,cpuacct/docker/own/cpu.cfs_period_us": "100000\n",
             },
-            FREE_NOW.cores,
+            CORES,
         ),
-        (VERSION_2, FREE_NOW.cores),
+        (VERSION_2, CORES),
     ],
 )
 def test_a_limit_of_time_counts_as_cores(tmp_path: Path, files: dict[str, str], cores: int) -> None:
-    assert Machine.here(write(tmp_path, files)).cores == cores
+    assert usable_cores(write(tmp_path, files)) == cores
 
 
 def test_a_group_beyond_its_limit_has_nothing_free(tmp_path: Path) -> None:
     used = {"memory.max": "5000", "memory.current": "6000", "memory.stat": ""}
     files = {f"sys/fs/cgroup/pod/own/{name}": text for name, text in used.items()}
-    assert Machine.here(write(tmp_path, VERSION_2 | files)).free_bytes == 0
+    assert free_memory(write(tmp_path, VERSION_2 | files)) == 0

@@ -6,6 +6,7 @@ from itertools import count
 
 import pytest
 from rich.console import Console
+from tests.support.servers import eventually
 
 from openenv.train.progress import WorkProgress
 
@@ -67,6 +68,19 @@ def test_lines_come_while_no_part_ends() -> None:
         assert file.written.wait(60)
     assert file.getvalue().startswith("digging  0/2 parts  after 0 s\n")
     assert not [thread for thread in threading.enumerate() if thread.name == "work-progress"]
+
+
+def test_the_time_left_goes_down_while_no_part_ends() -> None:
+    now = [0.0]
+    file = Lines()
+    with WorkProgress(Console(file=file), "parts", 2, clock=lambda: now[0], line_every_s=0.02) as progress:
+        now[0] = 100.0
+        progress.advance(1, "news")
+        assert "1/2 parts  news  1:40 left\n" in file.getvalue()
+        now[0] = 150.0
+        eventually(lambda: "1/2 parts  news  0:50 left\n" in file.getvalue(), "less is left")
+        now[0] = 250.0
+        eventually(lambda: "1/2 parts  news  after 250 s\n" in file.getvalue(), "nothing is left of the estimate")
 
 
 @pytest.mark.parametrize("total", [0, 3])

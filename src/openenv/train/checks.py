@@ -20,7 +20,7 @@ from openenv.auto.target import Target, TargetKind
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError
 from openenv.core.reset_check import nearest_name
 from openenv.records.run_folder import RunFolder
-from openenv.train.machine import Machine
+from openenv.train.machine import free_memory
 from openenv.train.model_files import ADDITIONS, chat_template_of, check_gguf, check_model_folder, parameters_of
 from openenv.train.models import PACKAGED, is_gguf, stored_model
 from openenv.train.rollout.sessions import Sessions, has_only_tools, package_of
@@ -152,7 +152,7 @@ def check_memory(config: TrainConfig) -> None:
     # The memory of a GPU is not known before torch is loaded.
     if parameters is None or (config.device == "auto" and any(map(os.path.exists, _GPU_FILES))):
         return
-    needed, free = state_bytes(config, parameters), Machine.here().free_bytes
+    needed, free = state_bytes(config, parameters), free_memory()
     if free < needed:
         additions = "" if config.lora else ", or learn additions alone, of which it needs less: --lora"
         raise ConfigurationError(

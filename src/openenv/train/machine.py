@@ -1,13 +1,12 @@
 """Memory and cores of this machine that a training may use, within the limits of its control groups."""
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
-__all__ = ["Machine"]
+__all__ = ["free_memory", "usable_cores"]
 
 # Files of a control group for memory: the limit, what is used, and what of that the kernel can have back.
 _MEMORY_FILES = (
@@ -16,32 +15,19 @@ _MEMORY_FILES = (
 )
 
 
-@dataclass(frozen=True)
-class Machine:
-    """Machine that a training computes on.
+def free_memory(root: Path = Path("/")) -> int:
+    """Return the bytes of memory that this process may still use, by the system and the files of its control groups."""
+    import psutil  # it comes with the libraries of training
 
-    Attributes:
-        free_bytes: Bytes of memory that are free: of the GPU where a model is on one.
-        cores: Cores that this process may use.
-    """
-
-    free_bytes: int
-    cores: int
-
-    @classmethod
-    def here(cls, root: Path = Path("/")) -> Self:
-        """Read this machine's memory and cores, and the limits of its control groups in the file system."""
-        import psutil  # it comes with the libraries of training
-
-        free, cores = psutil.virtual_memory().available, float(_usable_cores())
-        for group in _groups(root):
-            free = min((free, *_free_in(group)))
-            cores = min((cores, *_quota_of(group)))
-        return cls(max(0, free), max(1, int(cores)))
+    limits = [left for group in _groups(root) for left in _free_in(group)]
+    return max(0, min([psutil.virtual_memory().available, *limits]))
 
 
-def _usable_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def usable_cores(root: Path = Path("/")) -> int:
+    """Return the number of cores that this process may use, by its affinity and the files of its control groups."""
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    quotas = [quota for group in _groups(root) for quota in _quota_of(group)]
+    return max(1, int(min([cores, *quotas])))
 
 
 def _groups(root: Path) -> Iterator[Path]:

@@ -24,7 +24,6 @@ from openenv.records.run_folder import RunFolder
 from openenv.records.scores import AFTER, BEFORE, RANDOM, WARMED_UP, Score, sampled
 from openenv.train.dataset.collecting import collect
 from openenv.train.evaluation.evaluating import Evaluation, evaluate
-from openenv.train.machine import Machine
 from openenv.train.run.callbacks import TrainingProgress
 from openenv.train.run.interruption import TrainingInterruptedError
 from openenv.train.run.training import TrainResult, resume, train
@@ -313,7 +312,7 @@ def test_a_chat_model_can_be_resumed_too_with_the_sizes_that_were_chosen(
     with pytest.raises(KeyboardInterrupt):
         train(TrainConfig(**settings | chat, name="cut chat"), quiet(), [Interruption(3)])
     # It goes on with the sizes that it began with, whatever is free by now.
-    monkeypatch.setattr(Machine, "here", classmethod(lambda cls: cls(free_bytes=0, cores=1)))
+    monkeypatch.setattr("openenv.train.run.training.free_memory", lambda: 0)
     resumed = resume(settings["output_dir"] / "cut-chat", quiet())
     assert_same_outcome(resumed, whole)
     assert load_config(resumed.folder.config).micro_batch == 4

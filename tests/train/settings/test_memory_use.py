@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from openenv.train.settings.config import TrainConfig
-from openenv.train.settings.memory_use import ModelShape, learned_weights, state_bytes, training_bytes
+from openenv.train.settings.memory_use import learned_weights, model_sizes, state_bytes, training_bytes
 
 SMOLLM2 = {
     "hidden_size": 576,
@@ -43,27 +43,34 @@ def test_what_was_measured_is_below_the_estimate_and_not_far_below(
     mib: int,
 ) -> None:
     config = TrainConfig(environment="catch", model="m", rollouts=4, group_size=2, max_context=length, **given)
-    shape = ModelShape.of(sizes, parameters)
+    shape = model_sizes(sizes, parameters)
     assert shape is not None
     estimate = training_bytes(config, shape, episodes, checkpointing=checkpointing)
     assert mib * 2**20 < estimate < 1.5 * mib * 2**20
 
 
 def test_sizes_are_read_where_configurations_have_them() -> None:
-    shape = ModelShape.of(SMOLLM2, SMOLLM2_PARAMETERS)
-    assert shape == ModelShape(SMOLLM2_PARAMETERS, 576, 30, 1536, 49152, 384)
-    assert ModelShape.of({"model_type": "vision", "text_config": SMOLLM2}, SMOLLM2_PARAMETERS) == shape
-    assert ModelShape.of({"hidden_size": 576, "vocab_size": 49152}, SMOLLM2_PARAMETERS) is None
+    shape = model_sizes(SMOLLM2, SMOLLM2_PARAMETERS)
+    assert shape == {
+        "parameters": SMOLLM2_PARAMETERS,
+        "hidden": 576,
+        "layers": 30,
+        "inner": 1536,
+        "vocabulary": 49152,
+        "cached": 384,
+    }
+    assert model_sizes({"model_type": "vision", "text_config": SMOLLM2}, SMOLLM2_PARAMETERS) == shape
+    assert model_sizes({"hidden_size": 576, "vocab_size": 49152}, SMOLLM2_PARAMETERS) is None
 
 
 def test_weights_that_no_file_shows_are_estimated() -> None:
-    shape = ModelShape.of(SMOLLM2, None)
+    shape = model_sizes(SMOLLM2, None)
     assert shape is not None
     # Input and output share their weights in this model, which the estimate counts twice.
-    assert SMOLLM2_PARAMETERS < shape.parameters < 1.25 * SMOLLM2_PARAMETERS
-    bare = ModelShape.of({"hidden_size": 64, "num_hidden_layers": 2, "vocab_size": 100}, None)
+    assert SMOLLM2_PARAMETERS < shape["parameters"] < 1.25 * SMOLLM2_PARAMETERS
+    bare = model_sizes({"hidden_size": 64, "num_hidden_layers": 2, "vocab_size": 100}, None)
     assert bare is not None
-    assert (bare.inner, bare.cached) == (256, 128)
+    assert (bare["inner"], bare["cached"]) == (256, 128)
 
 
 def test_additions_need_less_than_all_weights_and_a_reference_needs_more() -> None:
@@ -74,7 +81,7 @@ def test_additions_need_less_than_all_weights_and_a_reference_needs_more() -> No
 
 
 def test_episodes_that_another_program_writes_need_no_memory_here() -> None:
-    shape = ModelShape.of(SMOLLM2, SMOLLM2_PARAMETERS)
+    shape = model_sizes(SMOLLM2, SMOLLM2_PARAMETERS)
     assert shape is not None
     here, elsewhere = (
         TrainConfig(environment="catch", model="m", rollouts=256, vllm=vllm)

@@ -6,18 +6,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openenv.train.machine import Machine
 from openenv.train.settings.config import TrainConfig
-from openenv.train.settings.memory_use import ModelShape, training_bytes
+from openenv.train.settings.memory_use import training_bytes
 from openenv.train.settings.sizes import THREADS_VARIABLE, choose_sizes
 
-SMALL = ModelShape(parameters=134_515_008, hidden=576, layers=30, inner=1536, vocabulary=49152, cached=384)
+SMALL = {
+    "parameters": 134_515_008,
+    "hidden": 576,
+    "layers": 30,
+    "inner": 1536,
+    "vocabulary": 49152,
+    "cached": 384,
+}
 GB = 10**9
 
 
-def chosen(free_gb: float, cores: int = 2, shape: ModelShape | None = SMALL, **given: Any) -> tuple[Any, ...]:
+def chosen(free_gb: float, cores: int = 2, shape: dict[str, int] | None = SMALL, **given: Any) -> tuple[Any, ...]:
     config = TrainConfig(environment="catch", **{"model": "m", "max_context": 1024, **given})
-    sized, reason = choose_sizes(config, shape, Machine(round(free_gb * GB), cores))
+    sized, reason = choose_sizes(config, shape, round(free_gb * GB), cores)
     return sized.micro_batch, sized.gradient_checkpointing, sized.threads, reason
 
 
@@ -83,9 +89,16 @@ def test_the_variable_of_threads_wins(monkeypatch: pytest.MonkeyPatch, value: st
 def test_what_fits_is_chosen_where_anything_fits(
     free: int, rollouts: int, context: int, layers: int, hidden: int, vocabulary: int
 ) -> None:
-    shape = ModelShape(12 * layers * hidden**2, hidden, layers, 4 * hidden, vocabulary, 2 * hidden)
+    shape = {
+        "parameters": 12 * layers * hidden**2,
+        "hidden": hidden,
+        "layers": layers,
+        "inner": 4 * hidden,
+        "vocabulary": vocabulary,
+        "cached": 2 * hidden,
+    }
     config = TrainConfig(environment="catch", model="m", rollouts=rollouts, group_size=2, max_context=context)
-    sized, _ = choose_sizes(config, shape, Machine(free, 2))
+    sized, _ = choose_sizes(config, shape, free, 2)
     assert sized.micro_batch is not None
     assert rollouts % sized.micro_batch == 0
     use = training_bytes(config, shape, sized.micro_batch, checkpointing=bool(sized.gradient_checkpointing))

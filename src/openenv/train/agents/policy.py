@@ -29,7 +29,7 @@ from openenv.train.rollout.renderer import Renderer
 from openenv.train.rollout.sessions import Sessions
 from openenv.train.rollout.tool_renderer import ToolRenderer
 from openenv.train.settings.config import TrainConfig
-from openenv.train.settings.memory_use import SHAPE, ModelShape
+from openenv.train.settings.memory_use import SIZES, model_sizes
 from openenv.train.tasks.seeds import derived_seed, training_seeds
 from openenv.train.tasks.task_choice import training_tasks
 from openenv.train.tools.environment_tools import EnvironmentTools
@@ -37,7 +37,7 @@ from openenv.train.tools.environment_tools import EnvironmentTools
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-__all__ = ["Policy", "load_policies", "make_policies", "make_policy", "model_shape", "takes_gpu"]
+__all__ = ["Policy", "load_policies", "make_policies", "make_policy", "sizes_of", "takes_gpu"]
 
 VOCABULARY_EPISODES = 64
 # Calls of tools are learned far worse from the usual 0.02 at this size; see docs/training.md.
@@ -72,7 +72,7 @@ def takes_gpu(config: TrainConfig) -> bool:
     return config.device == "auto" and not config.is_tiny and torch.cuda.is_available()
 
 
-def model_shape(model: str) -> ModelShape | None:
+def sizes_of(model: str) -> dict[str, int] | None:
     """Return the sizes of a pretrained model by its configuration; ``None`` where that lacks some, or can't be read."""
     folder = local_model(model)
     try:
@@ -80,7 +80,7 @@ def model_shape(model: str) -> ModelShape | None:
     except (OSError, ValueError):  # its loading says why
         return None
     parameters = parameters_of(Path(folder)) if Path(folder).is_dir() else None
-    return ModelShape.of({name: getattr(own, name, None) for name in SHAPE}, parameters)
+    return model_sizes({name: getattr(own, name, None) for name in SIZES}, parameters)
 
 
 def make_policy(config: TrainConfig, sessions: Sessions) -> Policy:

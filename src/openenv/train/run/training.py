@@ -18,9 +18,9 @@ from openenv.core.exceptions import ConfigurationError
 from openenv.records.run_folder import RunFolder, step_of
 from openenv.records.run_start import RunStart
 from openenv.records.scores import AFTER, WARMED_UP, Score
-from openenv.train.agents.policy import Policy, load_policies, make_policies, model_shape, takes_gpu
+from openenv.train.agents.policy import Policy, load_policies, make_policies, sizes_of, takes_gpu
 from openenv.train.checks import check_trackers, check_vllm
-from openenv.train.machine import Machine
+from openenv.train.machine import free_memory, usable_cores
 from openenv.train.quiet import quiet_about_tied_weights, quiet_libraries
 from openenv.train.rollout.sessions import Sessions
 from openenv.train.run.callbacks import LiveWarnings, RunControl, TrainingProgress
@@ -220,9 +220,9 @@ def _introduce(run: OpenRun, policies: Mapping[str, Policy]) -> None:
 def _illegal_rule(config: TrainConfig, sessions: Sessions, policy: Policy) -> str:
     """Return what an illegal answer does, in words."""
     fallback = policy.actions.fallback if sessions.tools is None else None
-    return (
-        f"answers: {replace(config.answer_rule, fallback=fallback)}, and costs {config.illegal_penalty:g} in training"
-    )
+    rule = replace(config.answer_rule, fallback=fallback)
+    cost = "" if rule.penalty else f"; in training each costs {config.illegal_penalty:g}"
+    return f"answers: {rule}{cost}"
 
 
 def _train_to_end(
@@ -276,10 +276,8 @@ def _sized(config: TrainConfig, console: Console) -> TrainConfig:
     """Choose the sizes that the settings of a new run leave open, and show them; its folder keeps them."""
     if config.is_tiny:
         return config
-    machine = Machine.here()
-    if takes_gpu(config):
-        machine = replace(machine, free_bytes=torch.cuda.mem_get_info()[0])
-    config, reason = choose_sizes(config, model_shape(config.model), machine)
+    free = torch.cuda.mem_get_info()[0] if takes_gpu(config) else free_memory()
+    config, reason = choose_sizes(config, sizes_of(config.model), free, usable_cores())
     if reason:
         console.print(f"sizes     {reason}", highlight=False, soft_wrap=True, markup=False)
     return config

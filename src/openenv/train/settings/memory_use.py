@@ -1,14 +1,13 @@
 """Memory of a training by the sizes of its model: an estimate from measurements, with a margin."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 from openenv.train.settings.config import TrainConfig
 
-__all__ = ["SHAPE", "ModelShape", "learned_weights", "state_bytes", "training_bytes"]
+__all__ = ["SIZES", "learned_weights", "model_sizes", "state_bytes", "training_bytes"]
 
-SHAPE = (
+SIZES = (
     "hidden_size",
     "num_hidden_layers",
     "intermediate_size",
@@ -20,7 +19,7 @@ SHAPE = (
 """Names of a model's sizes in its ``config.json``."""
 
 MARGIN = 1.2
-"""What was measured is up to a tenth more than the sum below."""
+"""Factor for trainings that need more than the sum below, as some that were measured do by a tenth."""
 
 _FLOAT = 4
 # Measured with one thread of torch, TRL 1.16 and SmolLM2, peak of the second optimiser step: Python with its
@@ -36,44 +35,35 @@ _LEARNED_FLOATS = 3
 _ADDITIONS_SHARE = 0.04
 
 
-@dataclass(frozen=True)
-class ModelShape:
-    """Sizes of a language model, by which its memory in a training is estimated.
+def model_sizes(content: Mapping[str, Any], parameters: int | None) -> dict[str, int] | None:
+    """Return the sizes of a model by which its memory is estimated; ``None`` where its configuration lacks some.
 
-    Attributes:
-        parameters: Number of its weights.
-        hidden: Numbers that stand for a token between layers.
-        layers: Number of layers.
-        inner: Numbers that stand for a token in the feed-forward part of a layer.
-        vocabulary: Number of tokens that it knows.
-        cached: Numbers that a layer keeps of a token while the model writes.
+    Args:
+        content: Content of its ``config.json``.
+        parameters: Number of its weights; ``None`` to estimate it.
+
+    Returns:
+        ``parameters``; ``hidden`` and ``inner``, the numbers that stand for a token between layers and in the
+        feed-forward part of one; ``layers``; ``vocabulary``, the tokens that it knows; and ``cached``, the numbers that
+        a layer keeps of a token while the model writes.
     """
-
-    parameters: int
-    hidden: int
-    layers: int
-    inner: int
-    vocabulary: int
-    cached: int
-
-    @classmethod
-    def of(cls, sizes: Mapping[str, Any], parameters: int | None) -> Self | None:
-        """Read the sizes in the content of a ``config.json``; ``None`` where it lacks some.
-
-        Args:
-            sizes: The content.
-            parameters: Number of the weights; ``None`` to estimate it.
-        """
-        sizes = sizes.get("text_config") or sizes
-        hidden, layers, vocabulary = (sizes.get(name) for name in ("hidden_size", "num_hidden_layers", "vocab_size"))
-        if not hidden or not layers or not vocabulary:
-            return None
-        inner = sizes.get("intermediate_size") or 4 * hidden
-        heads = sizes.get("num_attention_heads") or 1
-        width = sizes.get("head_dim") or hidden // heads
-        cached = 2 * width * (sizes.get("num_key_value_heads") or heads)
-        matrices = layers * hidden * (2 * heads * width + cached + 3 * inner)
-        return cls(parameters or matrices + 2 * vocabulary * hidden, hidden, layers, inner, vocabulary, cached)
+    content = content.get("text_config") or content
+    hidden, layers, vocabulary = (content.get(name) for name in ("hidden_size", "num_hidden_layers", "vocab_size"))
+    if not hidden or not layers or not vocabulary:
+        return None
+    inner = content.get("intermediate_size") or 4 * hidden
+    heads = content.get("num_attention_heads") or 1
+    width = content.get("head_dim") or hidden // heads
+    cached = 2 * width * (content.get("num_key_value_heads") or heads)
+    matrices = layers * hidden * (2 * heads * width + cached + 3 * inner)
+    return {
+        "parameters": parameters or matrices + 2 * vocabulary * hidden,
+        "hidden": hidden,
+        "layers": layers,
+        "inner": inner,
+        "vocabulary": vocabulary,
+        "cached": cached,
+    }
 
 
 def learned_weights(config: TrainConfig, parameters: int) -> int:
@@ -88,20 +78,20 @@ def state_bytes(config: TrainConfig, parameters: int) -> int:
     return _PROGRAM_BYTES + _FLOAT * (models * parameters + _LEARNED_FLOATS * learned)
 
 
-def training_bytes(config: TrainConfig, shape: ModelShape, episodes: int, *, checkpointing: bool) -> int:
+def training_bytes(config: TrainConfig, sizes: Mapping[str, int], episodes: int, *, checkpointing: bool) -> int:
     """Return the bytes of a run at most, with a margin: where every episode is as long as ``max_context`` allows.
 
     Args:
         config: The run's settings.
-        shape: The model's sizes.
+        sizes: The model's, as `model_sizes` returns them.
         episodes: Episodes in one backward pass.
         checkpointing: Whether activations are computed twice, so that of a layer only its input is kept.
     """
-    of_layer = _OF_HIDDEN * shape.hidden + _OF_INNER * shape.inner
-    kept = shape.layers * shape.hidden + of_layer if checkpointing else shape.layers * of_layer
+    of_layer = _OF_HIDDEN * sizes["hidden"] + _OF_INNER * sizes["inner"]
+    kept = sizes["layers"] * sizes["hidden"] + of_layer if checkpointing else sizes["layers"] * of_layer
     tokens = episodes * config.max_context
-    logits = _OF_LOGITS * min(shape.vocabulary, _WORDS_AT_ONCE) * min(tokens, _TOKENS_AT_ONCE)
+    logits = _OF_LOGITS * min(sizes["vocabulary"], _WORDS_AT_ONCE) * min(tokens, _TOKENS_AT_ONCE)
     # Nothing is learned while the model writes, and another program keeps what vLLM writes.
-    written = 0 if config.vllm else config.rollouts * config.max_context * shape.layers * shape.cached
+    written = 0 if config.vllm else config.rollouts * config.max_context * sizes["layers"] * sizes["cached"]
     most = max(tokens * kept + logits, written)
-    return round(MARGIN * (state_bytes(config, shape.parameters) + _FLOAT * most))
+    return round(MARGIN * (state_bytes(config, sizes["parameters"]) + _FLOAT * most))

@@ -1,12 +1,12 @@
 """Sizes of a training that its settings leave open, chosen by model and machine."""
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
-from openenv.train.machine import Machine
 from openenv.train.settings.config import TrainConfig
 from openenv.train.settings.disk_use import gigabytes
-from openenv.train.settings.memory_use import ModelShape, training_bytes
+from openenv.train.settings.memory_use import training_bytes
 
 __all__ = ["THREADS_VARIABLE", "choose_sizes"]
 
@@ -16,7 +16,9 @@ THREADS_VARIABLE = "OMP_NUM_THREADS"
 """Variable by which a user sets the threads of torch."""
 
 
-def choose_sizes(config: TrainConfig, shape: ModelShape | None, machine: Machine) -> tuple[TrainConfig, str]:
+def choose_sizes(
+    config: TrainConfig, model: Mapping[str, int] | None, free_bytes: int, cores: int
+) -> tuple[TrainConfig, str]:
     """Choose what the settings of a pretrained model leave open of micro_batch, gradient_checkpointing and threads.
 
     As many episodes are learned from at once, four at most, as fit into the free memory if all are as long as
@@ -24,38 +26,39 @@ def choose_sizes(config: TrainConfig, shape: ModelShape | None, machine: Machine
 
     Args:
         config: The settings of a run that begins.
-        shape: The sizes of its model; ``None`` where they are not known.
-        machine: The machine that it computes on.
+        model: The sizes of its model, as `model_sizes` returns them; ``None`` where they are not known.
+        free_bytes: Bytes of memory that are free: of the GPU where the model is on one.
+        cores: Cores that the process may use.
 
     Returns:
         The settings with nothing left open; and what was chosen, and why, in a line, which is empty where nothing was.
 
     Example:
-        >>> small = ModelShape(parameters=10_000, hidden=32, layers=1, inner=64, vocabulary=100, cached=64)
+        >>> small = {"parameters": 10_000, "hidden": 32, "layers": 1, "inner": 64, "vocabulary": 100, "cached": 64}
         >>> config = TrainConfig(environment="catch", model="m", threads=1)
-        >>> chosen, reason = choose_sizes(config, small, Machine(free_bytes=2 * 10**9, cores=2))
+        >>> chosen, reason = choose_sizes(config, small, free_bytes=2 * 10**9, cores=2)
         >>> chosen.micro_batch, chosen.gradient_checkpointing
         (4, False)
         >>> reason
-        'micro_batch 4, gradient_checkpointing off: at most 1.3 GB of 2.0 GB that are free'
+        'micro_batch 4, gradient_checkpointing off: at most 0.9 GB of 2.0 GB that are free'
     """
     if config.is_tiny:
         return config, ""
-    sizes: dict[str, Any] = {}
+    chosen: dict[str, Any] = {}
     reasons: list[str] = []
     if config.micro_batch is None or config.gradient_checkpointing is None:
-        sizes, reason = _memory_sizes(config, shape, machine.free_bytes)
-        chosen = [f"micro_batch {sizes['micro_batch']}"] if config.micro_batch is None else []
+        chosen, reason = _memory_sizes(config, model, free_bytes)
+        words = [f"micro_batch {chosen['micro_batch']}"] if config.micro_batch is None else []
         if config.gradient_checkpointing is None:
-            chosen.append(f"gradient_checkpointing {('off', 'on')[sizes['gradient_checkpointing']]}")
-        reasons.append(f"{', '.join(chosen)}: {reason}")
+            words.append(f"gradient_checkpointing {('off', 'on')[chosen['gradient_checkpointing']]}")
+        reasons.append(f"{', '.join(words)}: {reason}")
     if config.threads is None:
-        sizes["threads"], reason = _threads(machine.cores)
-        reasons.append(f"threads {sizes['threads']}: {reason}")
-    return config.model_copy(update=sizes), "; ".join(reasons)
+        chosen["threads"], reason = _threads(cores)
+        reasons.append(f"threads {chosen['threads']}: {reason}")
+    return config.model_copy(update=chosen), "; ".join(reasons)
 
 
-def _memory_sizes(config: TrainConfig, shape: ModelShape | None, free: int) -> tuple[dict[str, Any], str]:
+def _memory_sizes(config: TrainConfig, model: Mapping[str, int] | None, free: int) -> tuple[dict[str, Any], str]:
     """Return ``micro_batch`` and ``gradient_checkpointing``, and why they are chosen."""
     if config.micro_batch is None:
         batches = [size for size in _MICRO_BATCHES if config.rollouts % size == 0]
@@ -63,10 +66,10 @@ def _memory_sizes(config: TrainConfig, shape: ModelShape | None, free: int) -> t
         batches = [config.micro_batch]
     checkpointing = (False, True) if config.gradient_checkpointing is None else (config.gradient_checkpointing,)
     options = [{"micro_batch": size, "gradient_checkpointing": twice} for twice in checkpointing for size in batches]
-    if shape is None:
+    if model is None:
         return {**options[0], "gradient_checkpointing": checkpointing[-1]}, "the sizes of the model are not known"
     uses = [
-        training_bytes(config, shape, option["micro_batch"], checkpointing=bool(option["gradient_checkpointing"]))
+        training_bytes(config, model, option["micro_batch"], checkpointing=bool(option["gradient_checkpointing"]))
         for option in options
     ]
     fitting = next((number for number, use in enumerate(uses) if use <= free), None)
