@@ -139,7 +139,8 @@ def test_an_illegal_action_is_told_and_the_episode_goes_on(
 def test_an_illegal_action_ends_its_episode_or_costs_where_that_is_the_rule(
     stairs_server: RunningServer, arguments: dict[str, Any]
 ) -> None:
-    for rule, reward, after in (("end", -0.5, EPISODE_OVER), ("penalty", -0.25, "step and of 1")):
+    rules: list[tuple[Any, float, str]] = [("end", -0.5, EPISODE_OVER), ("penalty", -0.25, "step and of 1")]
+    for rule, reward, after in rules:
         with EnvSpec(stairs_server.url, illegal_answers=rule, illegal_penalty=0.5, gives_reward=True) as spec:
             game: Any = spec.environment_factory()
             game.reset(seed=0)
