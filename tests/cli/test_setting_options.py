@@ -205,8 +205,11 @@ def test_every_option_of_ours_is_described(options: Callable[[], list[SettingOpt
 def test_both_defaults_of_a_training_are_in_its_descriptions() -> None:
     described = described_settings()
     assert described["steps"] == "optimiser steps; default: 300 for tiny, else 200"
-    assert described["micro_batch"] == "episodes in one backward pass; default: all for tiny, else 4"
-    assert described["gradient_checkpointing"].endswith("; default: off for tiny, else on")
+    assert (
+        described["micro_batch"]
+        == "episodes in one backward pass; default: all for tiny, else chosen by model and machine"
+    )
+    assert described["gradient_checkpointing"].endswith("; default: off for tiny, else chosen by model and machine")
     assert described["seed"] == TrainConfig.model_fields["seed"].description
     for name, other in PRETRAINED_DEFAULTS.items():
         assert getattr(TrainConfig(environment="catch", model="a/b"), name) == other

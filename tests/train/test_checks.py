@@ -24,7 +24,15 @@ from tests.support.servers import RunningServer
 from openenv._extras import install_command
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, OpenEnvError
 from openenv.train import checks
-from openenv.train.checks import TRACKERS, check_model, check_play, check_resumed, check_trackers, check_training
+from openenv.train.checks import (
+    TRACKERS,
+    check_memory,
+    check_model,
+    check_play,
+    check_resumed,
+    check_trackers,
+    check_training,
+)
 from openenv.train.settings.config import TrainConfig, load_config
 from openenv.train.settings.play_settings import PlaySettings
 
@@ -248,6 +256,21 @@ def test_a_disk_holds_the_checkpoints_or_the_run_is_refused(tmp_path: Path) -> N
         check_training(TrainConfig(**settings, lora={}))
     check_training(TrainConfig(**{**settings, "model": str(save_model(tmp_path / "small"))}))
     assert not (tmp_path / "not").exists()
+
+
+def test_a_model_fits_into_the_free_memory_or_the_run_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checks, "free_memory", lambda: 3 * 10**9)
+    large = str(save_model(tmp_path / "large", weights=2 * 10**8))
+    settings: dict[str, Any] = {"environment": "catch", "model": large, "steps": 1, "device": "cpu"}
+    with pytest.raises(
+        ConfigurationError, match=r"needs 3\.9 GB of memory without any episode, and 3\.0 GB .*: --lora\."
+    ):
+        check_memory(TrainConfig(**settings))
+    check_memory(TrainConfig(**settings, lora={}))
+    check_memory(TrainConfig(**{**settings, "model": "tiny"}))
+    check_memory(TrainConfig(**{**settings, "model": "of/the-hub"}))
 
 
 def test_trackers_are_those_of_transformers() -> None:

@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -77,11 +77,20 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     It runs in a process of its own, since it leaves streams open in its last one.
     """
     with RunningServer(create_fastapi_app(StairsEnvironment, Climb, Stairs, max_concurrent_envs=2)) as server:
-        yield run_inspect(server, tmp_path_factory.mktemp("inspect"))
+        yield run_inspect(
+            server, tmp_path_factory.mktemp("inspect"), climb, [*({"seed": seed} for seed in SEEDS), HIGH]
+        )[0]
 
 
-def run_inspect(server: RunningServer, folder: Path) -> dict[str, Any]:
-    (folder / "tasks.jsonl").write_text("".join(f'{{"seed": {seed}}}\n' for seed in SEEDS) + json.dumps(HIGH))
+def run_inspect(
+    server: RunningServer,
+    folder: Path,
+    answer: Callable[[Sequence[Mapping[str, Any]]], Answer],
+    tasks: Sequence[Mapping[str, Any]],
+    **more: Any,
+) -> tuple[dict[str, Any], str]:
+    """Return Inspect's log, and what it has shown."""
+    (folder / "tasks.jsonl").write_text("\n".join(map(json.dumps, tasks)))
     given = {
         "environment": server.url,
         "tasks": folder / "tasks.jsonl",
@@ -90,9 +99,10 @@ def run_inspect(server: RunningServer, folder: Path) -> dict[str, Any]:
         "sessions": 2,
         "reset": "{height: null}",
         "max_turns": 5,
+        **more,
     }
     options = [part for name, value in given.items() for part in ("-T", f"{name}={value}")]
-    model = ScriptedModel(climb)
+    model = ScriptedModel(answer)
     command = [sys.executable, "-m", "inspect_ai", "eval", "openenv/play", "--model", "openai-api/local/climber"]
     settings = [
         "--max-samples",
@@ -124,7 +134,7 @@ def run_inspect(server: RunningServer, folder: Path) -> dict[str, Any]:
     (file,) = (folder / "logs").glob("*.json")
     server.wait_for_sessions(0)
     read: dict[str, Any] = json.loads(file.read_text())
-    return read
+    return read, " ".join((shown.stdout + shown.stderr).split())
 
 
 def samples(log: dict[str, Any], number: int) -> list[dict[str, Any]]:
@@ -136,9 +146,10 @@ def test_every_sample_is_an_episode(log: dict[str, Any]) -> None:
     expected = {1: (0.25, 0.0), 2: (0.75, 1.0), 3: (1.5, 1.0), 4: (0.0, 0.0)}
     for number, (reward, success) in expected.items():
         scores = [sample["scores"]["environment_reward"]["value"] for sample in samples(log, number)]
-        assert scores == [{"reward": reward, "success": success}] * 2
+        assert scores == [{"reward": reward, "success": success, "illegal_actions": 2, "no_calls": 0.0}] * 2
     means = {score["name"]: score["metrics"]["mean"]["value"] for score in log["results"]["scores"]}
-    assert means == {"reward": pytest.approx(2.5 / 4), "success": 0.5}
+    assert means == {"reward": pytest.approx(2.5 / 4), "success": 0.5, "illegal_actions": 2.0, "no_calls": 0.0}
+    assert log["eval"]["metadata"]["illegal_answers"] == "none is played"
 
 
 def test_the_conversation_is_the_episode(log: dict[str, Any]) -> None:
@@ -155,9 +166,50 @@ def test_the_conversation_is_the_episode(log: dict[str, Any]) -> None:
     assert sample["metadata"]["episode"] == {
         "reward": 0.25,
         "rewards": [0.0, 0.0, 0.25],
+        "length": 3,
         "illegal_actions": 2,
+        "illegal_texts": {'climb {"move": "fall asleep"}': 1, 'fly {"move": "up"}': 1},
+        "cut_answers": 0,
+        "answers_without_call": 0,
         "done": True,
+        "cut_by": None,
     }
+
+
+NONSENSE: dict[str, Answer] = {"of 1": "I like bananas.", "of 2": ("fly", {"move": "up"}), "of 3": ("climb", {})}
+"""The answers of three models that play nothing, by the stairs that each stands before."""
+
+
+def nonsense(messages: Sequence[Mapping[str, Any]]) -> Answer:
+    return next(answer for stairs, answer in NONSENSE.items() if stairs in str(messages[1]["content"]))
+
+
+@pytest.mark.parametrize(
+    ("rule", "rewards", "lengths", "words"),
+    [
+        ("penalty", [0.0, -1.5, -1.5], [0, 3, 3], "each costs 0.5, and none is played"),
+        ("end", [0.0, 0.0, 0.0], [0, 1, 1], "each ends its episode"),
+    ],
+)
+def test_models_that_answer_nonsense_are_counted_and_warned_of(
+    stairs_server: RunningServer, tmp_path: Path, rule: str, rewards: list[float], lengths: list[int], words: str
+) -> None:
+    settings = {"illegal_answers": rule, "illegal_penalty": 0.5, "max_turns": 3}
+    log, shown = run_inspect(stairs_server, tmp_path, nonsense, [{"seed": seed} for seed in range(3)], **settings)
+    episodes = [samples(log, number)[0]["metadata"]["episode"] for number in (1, 2, 3)]
+    assert [episode["reward"] for episode in episodes] == rewards
+    assert (
+        [episode["length"] for episode in episodes] == [episode["illegal_actions"] for episode in episodes] == lengths
+    )
+    assert [episode["answers_without_call"] for episode in episodes] == [1, 0, 0]
+    assert [episode["cut_by"] for episode in episodes[1:]] == ["illegal_answers" if rule == "end" else "max_turns"] * 2
+    means = {score["name"]: score["metrics"]["mean"]["value"] for score in log["results"]["scores"]}
+    assert means["illegal_actions"] == pytest.approx(sum(lengths) / 3)
+    assert means["no_calls"] == pytest.approx(1 / 3)
+    assert log["eval"]["metadata"]["illegal_answers"] == words
+    share = 2 * sum(lengths) / (2 * sum(lengths) + 2)
+    assert f"warning {share:.0%} of the answers were no legal action, most often 'fly {{" in shown
+    assert "warning In 33% of the episodes the model called no tool at all" in shown
 
 
 def test_a_failing_environment_is_an_error_of_its_sample(log: dict[str, Any]) -> None:

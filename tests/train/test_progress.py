@@ -60,6 +60,12 @@ class Lines(StringIO):
         self.written.set()
         return count
 
+    def wait_for(self, text: str) -> None:
+        self.written.clear()
+        while text not in self.getvalue():
+            assert self.written.wait(60)
+            self.written.clear()
+
 
 def test_lines_come_while_no_part_ends() -> None:
     file = Lines()
@@ -67,6 +73,19 @@ def test_lines_come_while_no_part_ends() -> None:
         assert file.written.wait(60)
     assert file.getvalue().startswith("digging  0/2 parts  after 0 s\n")
     assert not [thread for thread in threading.enumerate() if thread.name == "work-progress"]
+
+
+def test_the_time_left_goes_down_while_no_part_ends() -> None:
+    now = [0.0]
+    file = Lines()
+    with WorkProgress(Console(file=file), "parts", 2, clock=lambda: now[0], line_every_s=0.02) as progress:
+        now[0] = 100.0
+        progress.advance(1, "news")
+        assert "1/2 parts  news  1:40 left\n" in file.getvalue()
+        now[0] = 150.0
+        file.wait_for("1/2 parts  news  0:50 left\n")
+        now[0] = 250.0
+        file.wait_for("1/2 parts  news  after 250 s\n")
 
 
 @pytest.mark.parametrize("total", [0, 3])

@@ -3,9 +3,12 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
+
+from openenv.core.exceptions import ConfigurationError
 
 __all__ = [
+    "CALL_REMEDIES",
     "CUT_ANSWERS",
     "AnswerCounts",
     "AnswerRule",
@@ -36,6 +39,20 @@ may then be won by an action that it did not choose."""
 _NO_CALLS = 0.1
 """Share of episodes without any call from which a mean of rewards hides that nothing was played."""
 
+COMMAND_REMEDIES = {
+    "illegal_answers": "try --lenient, the other --form, or a larger model",
+    "max_tokens": "a larger --max-tokens",
+    "no_calls": "try --form text, a --system-prompt that requires calls, or a model that calls tools",
+}
+"""Remedies in warnings of a command, by the warnings' names."""
+
+CALL_REMEDIES = {
+    "illegal_answers": "try a system_prompt that describes the calls, or a larger model",
+    "max_tokens": "a higher limit",
+    "no_calls": "try a system_prompt that requires calls, or a model that calls tools",
+}
+"""Remedies in warnings of a library's own loop, in which answers are calls of tools."""
+
 
 @dataclass(frozen=True)
 class AnswerRule:
@@ -53,6 +70,13 @@ class AnswerRule:
     illegal_penalty: float = 0.1
     fallback: str | None = None
     lenient: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse an effect that there is none of."""
+        if self.illegal_answers not in get_args(IllegalAnswers):
+            raise ConfigurationError(
+                f"Expected 'fallback', 'end' or 'penalty', got illegal_answers={self.illegal_answers!r}."
+            )
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Self:
@@ -139,11 +163,13 @@ class AnswerCounts:
         """Return a number of answers as a share of all."""
         return count / self.answers if self.answers else 0.0
 
-    def warnings(self, rule: AnswerRule | None) -> Iterator[tuple[str, str]]:
+    def warnings(
+        self, rule: AnswerRule | None, remedies: Mapping[str, str] = COMMAND_REMEDIES
+    ) -> Iterator[tuple[str, str]]:
         """Yield name and text of each warning of what these answers spoil, under a rule if it is known."""
         if self.share(self.illegal) >= _DOUBTFUL:
             doubt = "" if rule is None else f"; {rule}"
-            remedy = "try --lenient, the other --form, or a larger model"
+            remedy = remedies["illegal_answers"]
             if rule is not None and rule.illegal_answers == "fallback" and rule.fallback is not None:
                 doubt += ", so rewards are not those of its own answers"
                 remedy += ", and read the scores by legal answers, or set --illegal-answers end"
@@ -151,12 +177,11 @@ class AnswerCounts:
         if self.share(self.cut) >= CUT_ANSWERS:
             yield (
                 "max_tokens",
-                f"{self.share(self.cut):.0%} of the answers were cut off by their limit of tokens: try a larger "
-                "--max-tokens.",
+                f"{self.share(self.cut):.0%} of the answers were cut off by their limit of tokens: try "
+                f"{remedies['max_tokens']}.",
             )
         if self.episodes and self.no_calls / self.episodes >= _NO_CALLS:
-            remedy = "try --form text, a --system-prompt that requires calls, or a model that calls tools"
-            yield "no_calls", no_calls_text(self.no_calls / self.episodes, "", remedy)
+            yield "no_calls", no_calls_text(self.no_calls / self.episodes, "", remedies["no_calls"])
 
 
 def commonest_texts(texts: Iterable[str]) -> dict[str, int]:

@@ -22,11 +22,13 @@ from openenv.auto.target import Target, TargetKind
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError
 from openenv.core.reset_check import nearest_name
 from openenv.records.run_folder import RunFolder
+from openenv.train.machine import free_memory
 from openenv.train.model_files import ADDITIONS, chat_template_of, check_gguf, check_model_folder, parameters_of
 from openenv.train.models import PACKAGED, is_gguf, stored_model
 from openenv.train.rollout.sessions import Sessions, has_only_tools, package_of
 from openenv.train.settings.config import TINY, TrainConfig, load_config
 from openenv.train.settings.disk_use import checkpoint_bytes, gigabytes, run_bytes
+from openenv.train.settings.memory_use import learned_weights, state_bytes
 from openenv.train.settings.play_settings import PlaySettings
 from openenv.train.tasks.task_choice import named_tasks
 
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = [
     "call_examples_missing",
     "check_environment",
+    "check_memory",
     "check_model",
     "check_play",
     "check_resumed",
@@ -46,7 +49,7 @@ __all__ = [
     "several_with_calls",
 ]
 
-REQUIRED = ("torch", "transformers", "trl", "datasets", "peft", "matplotlib")
+REQUIRED = ("torch", "transformers", "trl", "datasets", "peft", "matplotlib", "psutil")
 # Modules of trackers, one of which transformers needs, by the tracker's name there; kubeflow is a service.
 TRACKERS = {
     "azure_ml": ("azureml",),
@@ -68,8 +71,7 @@ TRACKERS = {
 _ANSWER_TIMEOUT_S = 1.5
 # Of huggingface_hub, for its requests about files.
 _HUB_TIMEOUT_VARIABLE = "HF_HUB_ETAG_TIMEOUT"
-# Share of a model's weights that additions of rank 16 to all of its matrices have, of small models.
-_ADDITIONS_SHARE = 0.04
+_GPU_FILES = ("/dev/nvidiactl", "/dev/kfd")
 _TOOL = {"type": "function", "function": {"name": "wait", "parameters": {"type": "object", "properties": {}}}}
 
 
@@ -138,7 +140,7 @@ def check_disk(config: TrainConfig) -> None:
     parameters = None if config.is_tiny else _parameters(config.model)
     if parameters is None:  # a model of the Hub that is not here yet
         return
-    learned = parameters if config.lora is None else round(parameters * _ADDITIONS_SHARE * config.lora.rank / 16)
+    learned = learned_weights(config, parameters)
     needed = run_bytes(config, parameters, learned)
     output = config.output_dir.absolute()
     free = shutil.disk_usage(next(path for path in (output, *output.parents) if path.exists())).free
@@ -148,6 +150,22 @@ def check_disk(config: TrainConfig) -> None:
             f"The run needs {gigabytes(needed)} on the disk of {config.output_dir}, and {gigabytes(free)} are free: a "
             f"checkpoint has {gigabytes(checkpoint_bytes(learned))}. Free some, name another disk with --output-dir, "
             f"keep fewer checkpoints with --checkpoints-kept{additions}."
+        )
+
+
+def check_memory(config: TrainConfig) -> None:
+    """Refuse a run whose weights, gradients and averages alone are larger than the free memory."""
+    parameters = None if config.is_tiny else _parameters(config.model)
+    # The memory of a GPU is not known before torch is loaded.
+    if parameters is None or (config.device == "auto" and any(map(os.path.exists, _GPU_FILES))):
+        return
+    needed, free = state_bytes(config, parameters), free_memory()
+    if free < needed:
+        additions = "" if config.lora else ", or learn additions alone, of which it needs less: --lora"
+        raise ConfigurationError(
+            f"A training of {config.model} needs {gigabytes(needed)} of memory without any episode, and "
+            f"{gigabytes(free)} are free: weights, gradients and averages are kept in it. Free some, take a smaller "
+            f"model{additions}."
         )
 
 
@@ -400,6 +418,7 @@ TRAINING_CHECKS: tuple[Callable[[TrainConfig], None], ...] = (
     check_vllm,
     check_model_of,
     check_disk,
+    check_memory,
     check_environments,
     check_examples,
     check_calls,

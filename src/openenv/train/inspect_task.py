@@ -30,10 +30,12 @@ from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.tool import ToolInfo, ToolParams
 from inspect_ai.util import registry_info
+from rich.console import Console
 
 from openenv.core.client.blocking import wait_for
 from openenv.core.exceptions import ModelAnswerError
 from openenv.core.rubrics.bounds import reaches
+from openenv.records.answers import CALL_REMEDIES, AnswerCounts, AnswerRule, IllegalAnswers, commonest_texts
 from openenv.train.episodes.played_episode import Message
 from openenv.train.forms.form import prompt_messages
 from openenv.train.forms.openai_messages import to_openai
@@ -66,6 +68,8 @@ def play(
     success_reward: float = 1.0,
     sessions: int = 64,
     seed: int = 1,
+    illegal_answers: IllegalAnswers = "fallback",
+    illegal_penalty: float = 0.1,
 ) -> Task:
     """Play an environment by calls of its tools; one episode for each sample.
 
@@ -79,22 +83,26 @@ def play(
         success_reward: The reward with which an episode is a success.
         sessions: Sessions that the environment's server may hold; at least as many as Inspect's ``--max-samples``.
         seed: What the seeds of the episodes derive from.
+        illegal_answers: Effect of an illegal call. ``fallback``: it is not played, and the model may answer again.
+            ``end``: it ends its episode. ``penalty``: as ``fallback``, and it costs ``illegal_penalty``.
+        illegal_penalty: Reward that each illegal call costs where that is its effect.
 
     Returns:
-        The task, with the scores ``reward`` and ``success``.
+        The task, with the scores ``reward``, ``success``, ``illegal_actions`` and ``no_calls``.
 
     Raises:
-        ConfigurationError: A number of tasks is below 1, or there are fewer tasks.
+        ConfigurationError: A number of tasks is below 1, there are fewer tasks, or no such ``illegal_answers``.
         OpenEnvError: There is no such environment, or no such tasks.
     """
-    arena = _Arena(environment, sessions, system_prompt)
+    rule = AnswerRule(illegal_answers, illegal_penalty)
+    arena = _Arena(environment, sessions, system_prompt, rule)
     rows = [{**(reset or {}), **row} for row in _rows(tasks, num_tasks, seed, arena)]
     samples = [Sample(input=json.dumps(row), id=number, metadata={"task": row}) for number, row in enumerate(rows, 1)]
     return Task(
         dataset=MemoryDataset(samples, name=environment),
         solver=play_episode(arena, max_turns),
         scorer=environment_reward(success_reward),
-        metadata={"environment": environment},
+        metadata={"environment": environment, "illegal_answers": str(rule)},
         # An episode that fails is one without a score; an evaluation fails where half of them do.
         fail_on_error=0.5,
         continue_on_fail=True,
@@ -109,7 +117,10 @@ if not registry_info(play).name.startswith("openenv/"):
 class _Arena:
     """One server of an environment for all samples, started when it is needed and ended with the process."""
 
-    def __init__(self, environment: str, count: int, system_prompt: str | None) -> None:
+    def __init__(self, environment: str, count: int, system_prompt: str | None, rule: AnswerRule) -> None:
+        self.rule = rule
+        # Counts of the answers in each episode that counts, as a line of a collection has them.
+        self.answers: list[dict[str, Any]] = []
         self._environment = environment
         self._count = count
         self._system_prompt = system_prompt
@@ -122,7 +133,7 @@ class _Arena:
         if self._sessions is None:
             own = Sessions.unopened(self._environment, max_sessions=self._count, capacity_wait_s=CAPACITY_WAIT_S)
             self._sessions = own
-            atexit.register(own.close)
+            atexit.register(self._close)
         return self._sessions
 
     async def form(self) -> ToolForm:
@@ -131,6 +142,14 @@ class _Arena:
             if self._form is None:
                 self._form = await run_sync(self._read_form)
         return self._form
+
+    def _close(self) -> None:
+        """End the server, and show what makes the scores doubtful, after all that Inspect shows."""
+        if self._sessions is not None:
+            self._sessions.close()
+        console = Console(stderr=True)
+        for _, text in AnswerCounts.of_lines(self.answers).warnings(self.rule, CALL_REMEDIES):
+            console.print(f"warning   {text}", style="yellow", highlight=False, soft_wrap=True, markup=False)
 
     def _read_form(self) -> ToolForm:
         sessions = self.sessions()
@@ -154,18 +173,28 @@ class _Play:
         form = await self._arena.form()
         session = await run_sync(self._arena.sessions().client.new_session)
         try:
-            play = ToolPlay(state.metadata["task"], session, form, max_turns=self._max_turns)
+            task, rule = state.metadata["task"], self._arena.rule
+            play = ToolPlay(task, session, form, max_turns=self._max_turns, rule=rule)
             await self._play(play, state, form)
         finally:
             await run_sync(session.close)
         episode = play.episode
         if episode.error is not None:
             raise episode.error
+        answers = {
+            "length": len(episode.turns),
+            "illegal_actions": episode.illegal_actions,
+            "illegal_texts": commonest_texts(episode.illegal_texts),
+            "cut_answers": episode.cut_answers,
+            "answers_without_call": episode.answers_without_call,
+        }
+        self._arena.answers.append(answers)
         state.metadata[EPISODE] = {
             "reward": episode.reward,
             "rewards": [turn.reward for turn in episode.turns],
-            "illegal_actions": episode.illegal_actions,
+            **answers,
             "done": episode.done,
+            "cut_by": episode.cut_by,
         }
         return state
 
@@ -176,13 +205,14 @@ class _Play:
         while not play.is_over:
             state.output = await _answer(state.messages, tools)
             state.messages.append(state.output.message)
+            play.episode.cut_answers += state.output.stop_reason == "max_tokens"
             calls = state.output.message.tool_calls or []
             for call in calls:
                 shown = await run_sync(play.call, call.function, call.arguments, call.parse_error)
                 content = _content(shown)
                 state.messages.append(ChatMessageTool(content=content, tool_call_id=call.id, function=call.function))
             if not calls:
-                return
+                play.act([])
 
 
 async def _answer(messages: list[ChatMessage], tools: list[ToolInfo]) -> ModelOutput:
@@ -202,9 +232,16 @@ async def _answer(messages: list[ChatMessage], tools: list[ToolInfo]) -> ModelOu
         raise ModelAnswerError(reason) from error
 
 
-@scorer(metrics={"reward": [mean(), stderr()], "success": [mean(), stderr()]})
+@scorer(
+    metrics={
+        "reward": [mean(), stderr()],
+        "success": [mean(), stderr()],
+        "illegal_actions": [mean(), stderr()],
+        "no_calls": [mean(), stderr()],
+    }
+)
 def environment_reward(success_reward: float) -> Scorer:
-    """Score an episode by the environment's own rewards."""
+    """Score an episode by the environment's own rewards, beside how many of its calls were illegal."""
     return _Reward(success_reward)
 
 
@@ -215,7 +252,13 @@ class _Reward:
     async def __call__(self, state: TaskState, target: Target) -> Score:
         episode = state.metadata[EPISODE]
         success = float(reaches(episode["reward"], self._success_reward))
-        return Score(value={"reward": episode["reward"], "success": success}, metadata=episode)
+        value = {
+            "reward": episode["reward"],
+            "success": success,
+            "illegal_actions": episode["illegal_actions"],
+            "no_calls": float(episode["length"] == 0),
+        }
+        return Score(value=value, metadata=episode)
 
 
 def _rows(tasks: int | str, num_tasks: int | None, seed: int, arena: _Arena) -> list[dict[str, Any]]:

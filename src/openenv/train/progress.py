@@ -93,38 +93,40 @@ class WorkProgress:
             self._done = done
             self._news = tuple(filter(None, news))
             before = self._advances[:1] if self._recent is None else self._advances[-self._recent :]
-            self._advances = [*before, (self._clock(), done)]
-            self._bar.update(self._task, completed=done, news="\n".join(self._news), left=self._left)
+            now = self._clock()
+            self._advances = [*before, (now, done)]
+            left = self._left(now)
+            self._bar.update(self._task, completed=done, news="\n".join(self._news), left=left)
             if not self._console.is_terminal:
-                self._write_line_if_due()
+                self._write_line_if_due(left)
 
     @property
     def seconds(self) -> float:
         """Seconds since the beginning of the block, more than 0."""
         return max(self._clock() - self._advances[0][0], 1e-9)
 
-    @property
-    def _left(self) -> str:
-        """The time left in words; before the first advance, and after the last, there is none."""
-        (start, first), (now, done) = self._advances[0], self._advances[-1]
+    def _left(self, now: float) -> str:
+        """Return the time left in words; none before the first advance, after the last, and where it has run out."""
+        (start, first), (last, done) = self._advances[0], self._advances[-1]
         if done == first or done >= self._total:
             return ""
-        return f"{duration_text((now - start) / (done - first) * (self._total - done))} left"
+        seconds = (last - start) / (done - first) * (self._total - done) - (now - last)
+        return f"{duration_text(seconds)} left" if seconds > 0 else ""
 
     def _remind(self) -> None:
         """Write a line now and then although no part has ended: a log without news looks like a hang."""
         while not self._ended.wait(self._line_every_s):
             with self._writing:
                 if self._done < self._total:
-                    self._write_line_if_due()
+                    self._write_line_if_due(self._left(self._clock()))
 
-    def _write_line_if_due(self) -> None:
+    def _write_line_if_due(self, left: str) -> None:
         now = self._clock()
         is_last = self._has_last_line and self._done >= self._total
         if is_last or now - self._last_line >= self._line_every_s:
             self._last_line = now
-            waited = f"after {now - self._advances[0][0]:.0f} s" if self._done < self._total and not self._left else ""
-            parts = (f"{self._heading}{self._done}/{self._total} {self._unit}", *self._news, self._left, waited)
+            waited = f"after {now - self._advances[0][0]:.0f} s" if self._done < self._total and not left else ""
+            parts = (f"{self._heading}{self._done}/{self._total} {self._unit}", *self._news, left, waited)
             self._console.print("  ".join(filter(None, parts)), highlight=False, soft_wrap=True, markup=False)
 
 

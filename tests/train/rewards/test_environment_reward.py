@@ -69,7 +69,16 @@ def test_the_fields_of_a_rollout_func_are_scored_alike() -> None:
 def test_of_several_environments_each_scores_its_own() -> None:
     logged: dict[str, float] = {}
     games: Any = [
-        SimpleNamespace(reward=reward, trajectory=[None], illegal_actions=0, error=None, reward_components={})
+        SimpleNamespace(
+            reward=reward,
+            training_reward=reward,
+            length=1,
+            illegal_actions=0,
+            illegal_texts=[],
+            answers_without_call=0,
+            error=None,
+            reward_components={},
+        )
         for reward in (1.0, 2.0, 3.0)
     ]
     names = ["catch", "wordle", "catch"]
@@ -80,6 +89,80 @@ def test_of_several_environments_each_scores_its_own() -> None:
     assert reward(environments=games, environment=names, log_metric=logged.__setitem__) == [1.0, None, 3.0]
     assert logged["episode/catch/reward"] == 2.0
     assert EnvironmentReward("chess")(environments=games, environment=names) == [None] * 3
+
+
+def call(name: str, arguments: Any) -> dict[str, Any]:
+    return {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [{"type": "function", "function": {"name": name, "arguments": arguments}}],
+    }
+
+
+def answered(game: Any, *answers: dict[str, Any]) -> list[dict[str, Any]]:
+    """TRL's own loop: known tools are methods, whose arguments are keywords; all else TRL answers itself."""
+    conversation: list[dict[str, Any]] = []
+    for answer in answers:
+        conversation.append(answer)
+        for each in answer.get("tool_calls", ()):
+            function = each["function"]
+            is_method = function["name"] == "climb" and isinstance(function["arguments"], dict)
+            shown = game.climb(**function["arguments"]) if is_method else "{'error': 'Tool not found.'}"
+            conversation.append({"role": "tool", "name": function["name"], "content": shown})
+    return conversation
+
+
+NONSENSE = {
+    "no call": ([{"role": "assistant", "content": "I like bananas."}], [], 1),
+    "another tool": ([call("fly", {"move": "up"}), call("climb", '"up"')], ['fly {"move": "up"}', 'climb "up"'], 0),
+    "another move": ([call("climb", {"move": "jump"})] * 2, ['climb {"move": "jump"}'] * 2, 0),
+}
+"""Answers of three models that play nothing; the calls among them that are illegal; and the answers without a call."""
+
+
+@pytest.mark.parametrize("model", NONSENSE)
+def test_nonsense_is_counted_in_trls_own_loop_and_warned_of_at_its_end(
+    stairs_server: RunningServer, caplog: pytest.LogCaptureFixture, model: str
+) -> None:
+    answers, illegal, without_call = NONSENSE[model]
+    logged: dict[str, float] = {}
+    extra: dict[str, list[str]] = {}
+    with EnvSpec(stairs_server.url, illegal_penalty=0.5) as spec:
+        games: list[Any] = [spec.environment_factory() for _ in range(3)]
+        for game in games:
+            game.reset(seed=1)
+        conversations = [answered(game, *answers) for game in games[:2]]
+        conversations.append(answered(games[2], call("climb", {"move": "up"}), call("climb", {"move": "up"})))
+        (reward,) = spec.reward_funcs
+        rewards = reward(
+            environments=games,
+            completions=conversations,
+            log_metric=logged.__setitem__,
+            log_extra=extra.__setitem__,
+        )
+        assert [game.answers_without_call for game in games] == [without_call, without_call, 0]
+        assert [game.illegal_texts for game in games] == [illegal, illegal, []]
+    assert rewards == [-0.5 * len(illegal)] * 2 + [0.75]
+    assert logged["episode/reward"] == pytest.approx(0.25)
+    assert logged["episode/illegal_actions"] == pytest.approx(2 * len(illegal) / 3)
+    assert logged.get("episode/no_calls", 0.0) == pytest.approx(2 * without_call / 3)
+    assert extra == ({"episode/illegal_texts": ["\n".join(illegal)] * 2 + [""]} if illegal else {})
+    if illegal:
+        assert f"67% of the answers were no legal action, most often {illegal[0]!r}" in caplog.text
+        assert "; none is played: try a system_prompt that describes the calls" in caplog.text
+    else:
+        assert "In 67% of the episodes the model called no tool at all" in caplog.text
+
+
+def test_legal_answers_are_not_warned_of(stairs_server: RunningServer, caplog: pytest.LogCaptureFixture) -> None:
+    with EnvSpec(stairs_server.url) as spec:
+        game: Any = spec.environment_factory()
+        game.reset(seed=0)
+        # A last answer after the episode's end is none that lacks a call.
+        conversation = answered(game, call("climb", {"move": "up"}), {"role": "assistant", "content": "Done."})
+        assert spec.reward_funcs[0](environments=[game], completions=[conversation]) == [0.25]
+        assert game.answers_without_call == 0
+    assert not caplog.records
 
 
 def test_other_episodes_are_an_error() -> None:

@@ -299,13 +299,23 @@ def test_a_run_that_was_cut_off_before_its_report_gets_it(settings: dict[str, An
     assert_same_outcome(resumed, whole)
 
 
-def test_a_chat_model_can_be_resumed_too(settings: dict[str, Any], tmp_path: Path) -> None:
+def test_a_chat_model_can_be_resumed_too_with_the_sizes_that_were_chosen(
+    settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = save_chat_model(tmp_path / "model")
-    chat = {"model": model, "max_action_tokens": 3, "steps": 3, "micro_batch": 4, "learning_rate": 1e-3, "threads": 1}
-    whole = train(TrainConfig(**settings | chat, name="whole chat"), quiet())
+    chat = {"model": model, "max_action_tokens": 3, "steps": 3, "learning_rate": 1e-3, "threads": 1}
+    console = quiet()
+    whole = train(TrainConfig(**settings | chat, name="whole chat"), console)
+    sized = load_config(whole.folder.config)
+    assert (sized.micro_batch, sized.gradient_checkpointing, sized.threads) == (4, False, 1)
+    assert "sizes     micro_batch 4, gradient_checkpointing off: at most " in written(console)
     with pytest.raises(KeyboardInterrupt):
         train(TrainConfig(**settings | chat, name="cut chat"), quiet(), [Interruption(3)])
-    assert_same_outcome(resume(settings["output_dir"] / "cut-chat", quiet()), whole)
+    # It goes on with the sizes that it began with, whatever is free by now.
+    monkeypatch.setattr("openenv.train.run.training.free_memory", lambda: 0)
+    resumed = resume(settings["output_dir"] / "cut-chat", quiet())
+    assert_same_outcome(resumed, whole)
+    assert load_config(resumed.folder.config).micro_batch == 4
 
 
 @pytest.fixture(scope="module")

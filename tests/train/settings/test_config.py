@@ -24,7 +24,8 @@ def test_the_tiny_policys_defaults_are_the_recipe() -> None:
 def test_a_pretrained_model_has_other_defaults() -> None:
     config = load_config(environment="catch", model="Qwen/Qwen3-0.6B", rollouts=16)
     assert not config.is_tiny
-    assert (config.steps, config.rollouts, config.micro_batch, config.learning_rate) == (200, 16, 4, 2e-6)
+    assert (config.steps, config.rollouts, config.learning_rate) == (200, 16, 2e-6)
+    assert (config.micro_batch, config.gradient_checkpointing, config.threads) == (None, None, None)
 
 
 def test_a_warm_up_leaves_no_bonus_for_entropy_unless_it_is_set() -> None:

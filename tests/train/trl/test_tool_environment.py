@@ -135,6 +135,26 @@ def test_an_illegal_action_is_told_and_the_episode_goes_on(
     assert game.reward == 0.25
 
 
+@pytest.mark.parametrize("arguments", [{"move": "fall asleep"}, {"move": "jump"}, {}])
+def test_an_illegal_action_ends_its_episode_or_costs_where_that_is_the_rule(
+    stairs_server: RunningServer, arguments: dict[str, Any]
+) -> None:
+    rules: list[tuple[Any, float, str]] = [("end", -0.5, EPISODE_OVER), ("penalty", -0.25, "step and of 1")]
+    for rule, reward, after in rules:
+        with EnvSpec(stairs_server.url, illegal_answers=rule, illegal_penalty=0.5, gives_reward=True) as spec:
+            game: Any = spec.environment_factory()
+            game.reset(seed=0)
+            refusal = game.climb(**arguments)
+            assert refusal not in (EPISODE_OVER, EPISODE_FAILED)
+            assert game.climb("up") == after
+            assert game.get_reward() == game.training_reward == reward
+            assert game.reward == reward + 0.5
+            game.reset(seed=0)
+            assert (game.illegal_actions, game.training_reward) == (0, 0.0)
+    with pytest.raises(ConfigurationError, match="got illegal_answers='stop'"):
+        EnvSpec(stairs_server.url, illegal_answers="stop")  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("seed", [CRASHING_SEEDS + 3, ENDLESS_REWARD_SEEDS + 3])
 def test_a_failure_ends_the_episode_and_gives_no_reward(spec: EnvSpec, seed: int) -> None:
     game: Any = spec.environment_factory()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from openenv.adapters.text import ActionText, observation_text
 from openenv.core.exceptions import ConfigurationError
@@ -21,7 +21,7 @@ from openenv.train.episodes.episode import Episode
 from openenv.train.forms.form import prompt_messages
 from openenv.train.forms.text_form import TextForm
 from openenv.train.forms.tool_form import ToolForm
-from openenv.train.model_files import ADDITIONS
+from openenv.train.model_files import ADDITIONS, parameters_of
 from openenv.train.models import local_model
 from openenv.train.rollout.chat_renderer import ChatRenderer
 from openenv.train.rollout.plain_renderer import PlainRenderer
@@ -29,6 +29,7 @@ from openenv.train.rollout.renderer import Renderer
 from openenv.train.rollout.sessions import Sessions
 from openenv.train.rollout.tool_renderer import ToolRenderer
 from openenv.train.settings.config import TrainConfig
+from openenv.train.settings.memory_use import SIZES, model_sizes
 from openenv.train.tasks.seeds import derived_seed, training_seeds
 from openenv.train.tasks.task_choice import training_tasks
 from openenv.train.tools.environment_tools import EnvironmentTools
@@ -36,7 +37,7 @@ from openenv.train.tools.environment_tools import EnvironmentTools
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-__all__ = ["Policy", "load_policies", "make_policies", "make_policy", "takes_gpu"]
+__all__ = ["Policy", "load_policies", "make_policies", "make_policy", "sizes_of", "takes_gpu"]
 
 VOCABULARY_EPISODES = 64
 # Calls of tools are learned far worse from the usual 0.02 at this size; see docs/training.md.
@@ -69,6 +70,17 @@ def takes_gpu(config: TrainConfig) -> bool:
     """Return whether a run computes on a GPU."""
     # On 10,000 parameters a GPU loses more by its launches than it gains.
     return config.device == "auto" and not config.is_tiny and torch.cuda.is_available()
+
+
+def sizes_of(model: str) -> dict[str, int] | None:
+    """Return the sizes of a pretrained model by its configuration; ``None`` where that lacks some, or can't be read."""
+    folder = local_model(model)
+    try:
+        own = AutoConfig.from_pretrained(folder).get_text_config()
+    except (OSError, ValueError):  # its loading says why
+        return None
+    parameters = parameters_of(Path(folder)) if Path(folder).is_dir() else None
+    return model_sizes({name: getattr(own, name, None) for name in SIZES}, parameters)
 
 
 def make_policy(config: TrainConfig, sessions: Sessions) -> Policy:

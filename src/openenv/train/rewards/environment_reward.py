@@ -1,16 +1,29 @@
 """The environment's own reward, whole or by component, as reward functions of TRL."""
 
 import logging
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from openenv.core.exceptions import ConfigurationError, OpenEnvError
+from openenv.records.answers import AnswerCounts, commonest_texts
 from openenv.records.scores import component_means
 from openenv.train.rollout.tool_episode import ToolEpisode
 
 __all__ = ["ComponentReward", "EnvironmentReward", "log_components"]
 
 logger = logging.getLogger(__name__)
+
+# Attributes of an episode by the fields of a `RolloutFunction` that they are like.
+_ATTRIBUTES = {
+    "environment_reward": "reward",
+    "training_reward": "training_reward",
+    "episode_length": "length",
+    "illegal_actions": "illegal_actions",
+    "illegal_texts": "illegal_texts",
+    "answers_without_call": "answers_without_call",
+    "reward_components": "reward_components",
+}
 
 
 class EnvironmentReward:
@@ -20,6 +33,7 @@ class EnvironmentReward:
 
     Args:
         environment: Name of one of several environments, whose episodes alone it scores.
+        answers: Batches with the counts of their answers, which a spec warns of at its end; ``None`` for none.
 
     Attributes:
         __name__: What TRL calls it in its metrics.
@@ -30,8 +44,9 @@ class EnvironmentReward:
         [1.0, None]
     """
 
-    def __init__(self, environment: str | None = None) -> None:
+    def __init__(self, environment: str | None = None, answers: deque[list[dict[str, Any]]] | None = None) -> None:
         self._environment = environment
+        self._answers = answers
         self.__name__ = "environment_reward" if environment is None else f"{environment}_reward"
 
     def __call__(
@@ -39,51 +54,52 @@ class EnvironmentReward:
         *,
         environments: Sequence[ToolEpisode] | None = None,
         environment: Sequence[str] | None = None,
-        environment_reward: Sequence[float | None] | None = None,
-        training_reward: Sequence[float | None] | None = None,
-        episode_length: Sequence[int] | None = None,
-        illegal_actions: Sequence[int] | None = None,
-        reward_components: Sequence[Mapping[str, float]] | None = None,
+        completions: Sequence[Any] = (),
         log_metric: Any = None,
-        **_: Any,
+        log_extra: Any = None,
+        **fields: Any,
     ) -> list[float | None]:
         """Score the episodes of a batch.
 
         Args:
             environments: The environments that they were played in.
             environment: Names of these, where there are several.
-            environment_reward: From a ``rollout_func``: the sum of the rewards, ``None`` where the environment failed.
-            training_reward: From there: the same less a penalty for illegal actions; it is what the model learns from.
-            episode_length: From there: the actions of each episode.
-            illegal_actions: From there: how many of these were none.
-            reward_components: From there: the sum of each component's scores, by name.
+            completions: The conversations of TRL's own loop, which have the calls that it refused itself.
             log_metric: TRL's logger of scalars.
-            **_: What TRL passes to every reward function.
+            log_extra: TRL's logger of columns beside the completions.
+            **fields: Those of a `RolloutFunction`, and what else TRL passes to every reward function.
 
         Returns:
-            The rewards; ``None`` where the environment failed or is another one.
+            The rewards less what illegal actions cost; ``None`` where the environment failed or is another one.
 
         Raises:
             ConfigurationError: The episodes were not played in an ``EnvSpec``.
             OpenEnvError: The environment failed in more than half of the episodes.
         """
         if environments is not None:
-            environment_reward = [each.reward for each in environments]
-            episode_length = [len(each.trajectory) for each in environments]
-            illegal_actions = [each.illegal_actions for each in environments]
-            reward_components = [each.reward_components for each in environments]
-        if environment_reward is None:
+            for each, conversation in zip(environments, completions, strict=False):
+                each.note_answers(conversation)
+            fields = {name: [getattr(each, own) for each in environments] for name, own in _ATTRIBUTES.items()}
+        rewards: Sequence[float | None] | None = fields.get("environment_reward")
+        if rewards is None:
             raise _no_episodes()
-        mine = _is_own(self._environment, environment, len(environment_reward))
+        mine = _is_own(self._environment, environment, len(rewards))
         played = [index for index, is_mine in enumerate(mine) if is_mine]
         if environments is not None:
             _raise_if_most_failed([environments[index].error for index in played])
+        lines = _answer_lines([index for index in played if rewards[index] is not None], fields)
+        if self._answers is not None:
+            self._answers.append(lines)
         if log_metric is not None and played:
-            self._log(log_metric, played, environment_reward, episode_length, illegal_actions)
-            if reward_components is not None:
-                log_components(log_metric, self._folder, [reward_components[index] for index in played])
-        rewards = environment_reward if training_reward is None else training_reward
-        return [reward if is_mine else None for reward, is_mine in zip(rewards, mine, strict=True)]
+            self._log(log_metric, played, lines, fields)
+        texts = fields.get("illegal_texts") or ()
+        if log_extra is not None and any(texts):
+            own_texts = ["\n".join(each) if is_mine else "" for each, is_mine in zip(texts, mine, strict=True)]
+            log_extra(f"{self._folder}/illegal_texts", own_texts)
+        return [
+            reward if is_mine else None
+            for reward, is_mine in zip(fields.get("training_reward") or rewards, mine, strict=True)
+        ]
 
     @property
     def _folder(self) -> str:
@@ -93,17 +109,21 @@ class EnvironmentReward:
         self,
         log_metric: Any,
         played: Sequence[int],
-        rewards: Sequence[float | None],
-        lengths: Sequence[int] | None,
-        illegal: Sequence[int] | None,
+        lines: Sequence[Mapping[str, Any]],
+        fields: Mapping[str, Sequence[Any]],
     ) -> None:
-        scored = [reward for index in played if (reward := rewards[index]) is not None]
+        scored = [reward for index in played if (reward := fields["environment_reward"][index]) is not None]
         if scored:
             log_metric(f"{self._folder}/reward", sum(scored) / len(scored))
         log_metric(f"{self._folder}/failed", 1 - len(scored) / len(played))
-        for name, values in (("length", lengths), ("illegal_actions", illegal)):
-            if values is not None:
-                log_metric(f"{self._folder}/{name}", sum(values[index] for index in played) / len(played))
+        for name, values in (("length", "episode_length"), ("illegal_actions", "illegal_actions")):
+            if values in fields:
+                log_metric(f"{self._folder}/{name}", sum(fields[values][index] for index in played) / len(played))
+        counts = AnswerCounts.of_lines(lines)
+        if counts.no_calls:  # where actions are texts there are none
+            log_metric(f"{self._folder}/no_calls", counts.no_calls / counts.episodes)
+        if "reward_components" in fields:
+            log_components(log_metric, self._folder, [fields["reward_components"][index] for index in played])
 
 
 class ComponentReward:
@@ -200,6 +220,22 @@ def log_components(log_metric: Any, folder: str, episodes: Sequence[Mapping[str,
     """Log the mean of each component over the episodes in which it was called, below a folder such as ``episode``."""
     for name, mean in component_means(episodes).items():
         log_metric(f"{folder}/reward_components/{name}", mean)
+
+
+def _answer_lines(episodes: Sequence[int], fields: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Return the counts of some episodes' answers, as a line of a `Collection` has them; none without the fields."""
+    if not {"episode_length", "illegal_actions"} <= fields.keys():
+        return []
+    texts, without_call = fields.get("illegal_texts"), fields.get("answers_without_call")
+    return [
+        {
+            "length": fields["episode_length"][index],
+            "illegal_actions": fields["illegal_actions"][index],
+            "illegal_texts": commonest_texts(texts[index] if texts else ()),
+            "answers_without_call": without_call[index] if without_call else 0,
+        }
+        for index in episodes
+    ]
 
 
 def _is_own(own: str | None, names: Sequence[str] | None, count: int) -> list[bool]:

@@ -96,7 +96,7 @@ class Play:
         self.messages: list[Message] = []
         self._max_turns = sys.maxsize if max_turns is None else max_turns
         self._shown = shown
-        self._rule = rule
+        self.rule = rule
         self._moves: deque[Move] = deque()
         self._has_stopped = False
         self._began = 0.0
@@ -124,7 +124,7 @@ class Play:
     def act(self, moves: Sequence[Move]) -> None:
         """Note the moves of an agent's answer, to be done in their order; with none the agent ends the episode."""
         self.answered = []
-        if self._rule.illegal_answers != "fallback":  # nothing is played for an illegal answer
+        if self.rule.illegal_answers != "fallback":  # nothing is played for an illegal answer
             moves = [move if move.problem is None else move._replace(action=None) for move in moves]
         self._moves = deque(moves)
         if not moves and not self._has_stopped:
@@ -140,11 +140,11 @@ class Play:
         elif isinstance(result, RequestRejectedError | InvalidRequestError):
             # The rules refuse the action: nothing happened, and the agent may try again.
             problem, result = refusal_text(result), None
-        self.episode.add_turn(text_of(self.observation), move.text, result, problem, self._rule.penalty)
+        self.episode.add_turn(text_of(self.observation), move.text, result, problem, self.rule.penalty)
         self.episode.took_s = time.monotonic() - self._began
         if self.episode.error is None:
             self._add_result(move, problem, result)
-        if problem is not None and self._rule.illegal_answers == "end" and not self.is_over:
+        if problem is not None and self.rule.illegal_answers == "end" and not self.is_over:
             self.cut("illegal_answers")
         if self.is_over:
             self._moves.clear()

@@ -1,13 +1,16 @@
 """Record of an episode of tool calls, as reward functions and TRL read it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from openenv.core.client.tools import HiddenMethod
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import OpenEnvError
 from openenv.core.wire.results import component_totals
+from openenv.train.episodes.played_episode import Message
 from openenv.train.forms.moves import MoveResult
+from openenv.train.forms.tool_form import call_text
 from openenv.train.rollout.tool_play import ToolPlay
 from openenv.train.tools.contents import Content
 
@@ -51,10 +54,11 @@ class ToolEpisode:
     """Episode that is played in an environment, or was played last, as a reward function reads it."""
 
     def __init__(self) -> None:
-        # All three are set anew by each reset; each call adds a step.
+        # All are set anew by each reset; each call adds a step. Calls that TRL refused are known at the end.
         self._play: ToolPlay | None = None
         self._opening = ""
         self._trajectory: list[EpisodeStep] = []
+        self._refused: list[str] = []
 
     @property
     def task(self) -> Mapping[str, Any]:
@@ -82,6 +86,14 @@ class ToolEpisode:
         return None if self.error is not None else sum(self.rewards)
 
     @property
+    def training_reward(self) -> float | None:
+        """The same less what illegal actions cost, which a model learns from; ``None`` where the environment failed."""
+        reward = self.reward
+        if reward is None or self._play is None:
+            return reward
+        return reward - self._play.rule.illegal_penalty * self.illegal_actions
+
+    @property
     def reward_components(self) -> dict[str, float]:
         """The sum of each component's scores over the tool calls, by name; empty where there is no rubric."""
         return component_totals(step.components for step in self._trajectory)
@@ -103,8 +115,44 @@ class ToolEpisode:
 
     @property
     def illegal_actions(self) -> int:
-        """Number of tool calls that were refused."""
-        return sum(step.problem is not None for step in self._trajectory)
+        """Number of tool calls that were refused, by the environment or by TRL."""
+        return len(self.illegal_texts)
+
+    @property
+    def illegal_texts(self) -> list[str]:
+        """The calls that were refused, as texts."""
+        refused = [call_text(step.tool, step.arguments) for step in self._trajectory if step.problem is not None]
+        return [*refused, *self._refused]
+
+    @property
+    def length(self) -> int:
+        """Number of tool calls before the episode was over."""
+        return len(self._trajectory) + len(self._refused)
+
+    @property
+    def answers_without_call(self) -> int:
+        """Number of answers without a tool call before the episode was over, each of which ends it."""
+        return 0 if self._play is None else self._play.episode.answers_without_call
+
+    def _note_answers(self, conversation: Sequence[Message]) -> None:
+        """Note the answers of TRL's loop that no method was called for.
+
+        These are calls of tools that there are none of, or without an object of arguments, and a last answer without a
+        call, before the episode was over.
+        """
+        if self._play is None:
+            return
+        written = [message for message in conversation if message["role"] == "assistant"]
+        calls = [call["function"] for message in written for call in message.get("tool_calls") or ()]
+        self._refused = [
+            call_text(call["name"], call["arguments"])
+            for call in calls
+            if call["name"] not in self._play.form.names or not isinstance(call["arguments"], Mapping)
+        ]
+        ends = bool(written) and not written[-1].get("tool_calls") and not self._play.is_over
+        self._play.episode.answers_without_call = int(ends)
+
+    note_answers = HiddenMethod(_note_answers)
 
     @property
     def last_result(self) -> StepResult[Any] | None:

@@ -6,6 +6,7 @@ from typing import Any
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import OpenEnvError
 from openenv.core.sync_client import SyncEnvClient
+from openenv.records.answers import AnswerRule
 from openenv.train.forms.moves import Move
 from openenv.train.forms.tool_form import EPISODE_FAILED, EPISODE_OVER, ToolForm, call_text
 from openenv.train.rollout.play import Play
@@ -25,10 +26,11 @@ class ToolPlay(Play):
         *,
         max_turns: int | None = None,
         parameters: Mapping[str, Any] | None = None,
+        rule: AnswerRule = AnswerRule(),  # noqa: B008  # it can't be changed
     ) -> None:
-        super().__init__(task, max_turns=max_turns, shown=form.shown, parameters=parameters)
+        super().__init__(task, max_turns=max_turns, shown=form.shown, parameters=parameters, rule=rule)
         self._session = session
-        self._form = form
+        self.form = form
 
     def reset(self) -> StepResult[Any]:
         """Start the episode.
@@ -57,7 +59,7 @@ class ToolPlay(Play):
         if self.is_over:
             return EPISODE_OVER
         unreadable = Move(call_text(name, arguments), problem=problem, tool=name)
-        move = self._form.call(name, arguments) if problem is None else unreadable
+        move = self.form.call(name, arguments) if problem is None else unreadable
         self.act([move])
         self.note(None if move.action is None else self._step(move.action))
         return self.answered[0].content if self.answered else EPISODE_FAILED

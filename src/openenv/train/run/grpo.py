@@ -313,7 +313,7 @@ def _arguments(config: TrainConfig, folder: RunFolder, rewards: Mapping[str, Any
         **(config.vllm.arguments() if config.vllm else {}),
         use_cpu=not on_gpu,
         bf16=on_gpu,
-        activation_checkpointing=config.gradient_checkpointing,
+        activation_checkpointing=bool(config.gradient_checkpointing),
         dataloader_pin_memory=on_gpu,
         # What is written
         save_steps=config.checkpoint_every,

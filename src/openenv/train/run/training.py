@@ -18,8 +18,9 @@ from openenv.core.exceptions import ConfigurationError
 from openenv.records.run_folder import RunFolder, step_of
 from openenv.records.run_start import RunStart
 from openenv.records.scores import AFTER, WARMED_UP, Score
-from openenv.train.agents.policy import Policy, load_policies, make_policies
+from openenv.train.agents.policy import Policy, load_policies, make_policies, sizes_of, takes_gpu
 from openenv.train.checks import check_trackers, check_vllm
+from openenv.train.machine import free_memory, usable_cores
 from openenv.train.quiet import quiet_about_tied_weights, quiet_libraries
 from openenv.train.rollout.sessions import Sessions
 from openenv.train.run.callbacks import LiveWarnings, RunControl, TrainingProgress
@@ -33,6 +34,7 @@ from openenv.train.run.report import write_report
 from openenv.train.run.scoring import score_before, score_model
 from openenv.train.run.warm_up import call_examples, check_examples, warm_up
 from openenv.train.settings.config import TrainConfig, load_config
+from openenv.train.settings.sizes import choose_sizes
 from openenv.viewer.run_page import PageAddress, RunPage
 
 __all__ = ["TrainResult", "resume", "train"]
@@ -87,8 +89,10 @@ def train(
         print(result.scores["after training"].mean_reward)
     """
     _check_machine(config)
+    console = console or Console()
+    config = _sized(config, console)
     with _new_folder(config) as folder:
-        return _run(config, folder, console or Console(), callbacks, page)
+        return _run(config, folder, console, callbacks, page)
 
 
 def resume(
@@ -216,9 +220,9 @@ def _introduce(run: OpenRun, policies: Mapping[str, Policy]) -> None:
 def _illegal_rule(config: TrainConfig, sessions: Sessions, policy: Policy) -> str:
     """Return what an illegal answer does, in words."""
     fallback = policy.actions.fallback if sessions.tools is None else None
-    return (
-        f"answers: {replace(config.answer_rule, fallback=fallback)}, and costs {config.illegal_penalty:g} in training"
-    )
+    rule = replace(config.answer_rule, fallback=fallback)
+    cost = "" if rule.penalty else f"; in training each costs {config.illegal_penalty:g}"
+    return f"answers: {rule}{cost}"
 
 
 def _train_to_end(
@@ -268,6 +272,17 @@ def _check_machine(config: TrainConfig) -> None:
     check_vllm(config)
 
 
+def _sized(config: TrainConfig, console: Console) -> TrainConfig:
+    """Choose the sizes that the settings of a new run leave open, and show them; its folder keeps them."""
+    if config.is_tiny:
+        return config
+    free = torch.cuda.mem_get_info()[0] if takes_gpu(config) else free_memory()
+    config, reason = choose_sizes(config, sizes_of(config.model), free, usable_cores())
+    if reason:
+        console.print(f"sizes     {reason}", highlight=False, soft_wrap=True, markup=False)
+    return config
+
+
 @contextmanager
 def _new_folder(config: TrainConfig) -> Iterator[RunFolder]:
     """Make the folder of a new run, in which its servers record; where the run is refused, it is removed again."""
@@ -306,7 +321,7 @@ def _resumed_settings(folder: RunFolder, steps: int | None) -> TrainConfig:
 
 
 @contextmanager
-def _threads(count: int) -> Iterator[None]:
+def _threads(count: int | None) -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(count or before)
     try:

@@ -212,7 +212,7 @@ def _arguments(config: TrainConfig, folder: Path) -> SFTConfig:
         max_grad_norm=config.max_grad_norm,
         use_cpu=not on_gpu,
         bf16=on_gpu,
-        activation_checkpointing=config.gradient_checkpointing,
+        activation_checkpointing=bool(config.gradient_checkpointing),
         dataloader_pin_memory=on_gpu,
         save_strategy="no",
         logging_steps=1,

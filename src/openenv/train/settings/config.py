@@ -43,10 +43,10 @@ _TASKS, _LEARNING, _EPISODES, _ANSWERS, _FOLDER = (
 )
 
 # The fields' own defaults are those of the tiny policy.
-PRETRAINED_DEFAULTS: Mapping[str, float] = {
+PRETRAINED_DEFAULTS: Mapping[str, float | None] = {
     "steps": 200,
     "rollouts": 32,
-    "micro_batch": 4,
+    "micro_batch": None,
     "learning_rate": 2e-6,
     "sft_batch": 8,
     "sft_learning_rate": 1e-5,
@@ -57,11 +57,11 @@ PRETRAINED_DEFAULTS: Mapping[str, float] = {
     "max_context": 4096,
     "checkpoint_every": 25,
     "eval_episodes": 64,
-    "threads": 0,
+    "threads": None,
     "traces_sample": 1.0,
-    "gradient_checkpointing": True,
+    "gradient_checkpointing": None,
 }
-"""Defaults of a pretrained model, which wants small steps, and of which few episodes at once fit into memory."""
+"""Defaults of a pretrained model, which wants small steps; ``None`` is chosen by model and machine."""
 
 
 class LoraSettings(BaseModel):
@@ -269,8 +269,8 @@ class TrainConfig(BaseModel):
     device: Annotated[Literal["auto", "cpu"], Option()] = Field(
         default="auto", description="device to compute on; auto is a GPU for a pretrained model, where there is one"
     )
-    threads: int = Field(default=1, ge=0, description="threads of torch on the CPU; 0 leaves torch's own choice")
-    gradient_checkpointing: bool = Field(default=False, description="save memory by computing activations twice")
+    threads: int | None = Field(default=1, ge=0, description="threads of torch on the CPU; 0 leaves torch's own choice")
+    gradient_checkpointing: bool | None = Field(default=False, description="save memory by computing activations twice")
 
     eval_episodes: Annotated[int, _TASKS] = Field(
         default=200, ge=1, description="fresh seeds for the comparison before and after"
@@ -509,7 +509,9 @@ def described_settings() -> dict[str, str]:
     return described
 
 
-def _shown(value: float) -> str:
+def _shown(value: float | None) -> str:
+    if value is None:
+        return "chosen by model and machine"
     return ("off", "on")[value] if isinstance(value, bool) else f"{value:g}"
 
 

@@ -11,6 +11,7 @@ from openenv.auto.target import MADE, Target
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.reset_check import nearest_name
 from openenv.core.sync_client import SyncEnvClient
+from openenv.records.answers import AnswerRule, IllegalAnswers
 from openenv.train.rewards.environment_reward import ComponentReward, EnvironmentReward
 from openenv.train.rollout.sessions import Sessions
 from openenv.train.tasks.order import interleaved
@@ -55,6 +56,9 @@ class EnvSpec(SpecBase):
             then has a function for each, and ``reward_weights`` the weights. By default the reward is one function.
         client_options: Passed to the client, such as ``message_timeout_s`` and ``token``.
         reset: Passed to every ``reset``, beside the task, such as ``{"difficulty": "hard"}``.
+        illegal_answers: Effect of an illegal call. ``end``: it ends its episode. ``fallback`` and ``penalty``: it is
+            not played, and the model may answer again. Where actions are texts, see `RolloutFunction`.
+        illegal_penalty: Subtracted from what the model learns from, for each illegal action.
         warns_of_hidden_text: Whether to log a warning where the text of first observations is only in their metadata,
             which no model is shown.
         **unknown: Nothing; an option that does not exist is an error that names the nearest.
@@ -65,7 +69,7 @@ class EnvSpec(SpecBase):
 
     Raises:
         ConfigurationError: ``max_turns`` or ``sessions`` is below 1, ``reward_components`` has a weight that is no
-            finite number or stands beside ``gives_reward``, or there is no such option.
+            finite number or stands beside ``gives_reward``, or there is no such option or ``illegal_answers``.
 
     Example::
 
@@ -94,6 +98,8 @@ class EnvSpec(SpecBase):
         reward_components: Mapping[str, float] | None = None,
         client_options: Mapping[str, Any] | None = None,
         reset: Mapping[str, Any] | None = None,
+        illegal_answers: IllegalAnswers = "fallback",
+        illegal_penalty: float = 0.0,
         warns_of_hidden_text: bool = True,
         **unknown: Never,
     ) -> None:
@@ -115,6 +121,7 @@ class EnvSpec(SpecBase):
             client_options=dict(client_options or {}),
             reset=dict(reset or {}),
             warns_of_hidden_text=warns_of_hidden_text,
+            rule=AnswerRule(illegal_answers, illegal_penalty),
         )
         super().__init__({"": spec_tasks})
         self.name = spec_tasks.name
@@ -194,7 +201,7 @@ class EnvSpec(SpecBase):
         """Return the reward functions, for an environment of the given name among several."""
         if self._gives_reward:
             return []
-        whole = EnvironmentReward(environment)
+        whole = EnvironmentReward(environment, self._spec_tasks.answers)
         if not self._components:
             return [whole]
         # The first of them logs how the episodes went.

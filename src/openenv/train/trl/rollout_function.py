@@ -3,7 +3,7 @@
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -58,9 +58,9 @@ class RolloutFunction:
         unreadable: Result of a tool call that cannot be read. ``end``: the episode ends, as it does in TRL's own
             loop. ``tell``: the model reads the error, and may try again.
         max_context: Tokens after which an episode is cut off; ``None`` for as many as the model takes.
-        illegal_penalty: Subtracted from an episode's reward for each illegal action.
-        illegal_answers: Effect of an illegal answer. ``fallback``: it counts as the fallback action. ``end``: it ends
-            its episode. ``penalty``: it is not played, and the model may answer again.
+        illegal_penalty: Subtracted from an episode's reward for each illegal action; ``None`` for the spec's.
+        illegal_answers: Effect of an illegal answer; ``None`` for the spec's. ``fallback``: it counts as the fallback
+            action. ``end``: it ends its episode. ``penalty``: it is not played, and the model may answer again.
         lenient: Whether a text with exactly one legal value in it is read as that value.
         renderers: Renderers instead of those that ``actions`` chooses, by the environment's name in the specs, which is
             empty for a single one.
@@ -88,8 +88,8 @@ class RolloutFunction:
         fallback: str | None = None,
         unreadable: Unreadable = "end",
         max_context: int | None = None,
-        illegal_penalty: float = 0.0,
-        illegal_answers: IllegalAnswers = "fallback",
+        illegal_penalty: float | None = None,
+        illegal_answers: IllegalAnswers | None = None,
         lenient: bool = False,
         renderers: Mapping[str, Renderer] | None = None,
         recorder: RolloutRecorder | None = None,
@@ -99,16 +99,14 @@ class RolloutFunction:
             raise ConfigurationError(f"Expected 'auto', 'tools', 'text' or 'token' for actions, got {actions!r}.")
         if unreadable not in ("tell", "end"):
             raise ConfigurationError(f"Expected 'tell' or 'end' for unreadable, got {unreadable!r}.")
-        if illegal_answers not in ("fallback", "end", "penalty"):
-            raise ConfigurationError(
-                f"Expected 'fallback', 'end' or 'penalty', got illegal_answers={illegal_answers!r}."
-            )
-        rule = AnswerRule(illegal_answers, illegal_penalty, fallback, lenient)
-        settings = _Settings(actions, max_action_tokens, unreadable, max_context, rule)
-        self._rollouts = {
-            name: _EnvironmentRollout(name, spec_tasks, settings, (renderers or {}).get(name), recorder, times)
-            for name, spec_tasks in spec._spec_tasks_by_name.items()
-        }
+        given: dict[str, Any] = {"illegal_answers": illegal_answers, "illegal_penalty": illegal_penalty}
+        given = {name: value for name, value in given.items() if value is not None}
+        self._rollouts = {}
+        for name, spec_tasks in spec._spec_tasks_by_name.items():
+            rule = replace(spec_tasks.rule, fallback=fallback, lenient=lenient, **given)
+            settings = _Settings(actions, max_action_tokens, unreadable, max_context, rule)
+            renderer = (renderers or {}).get(name)
+            self._rollouts[name] = _EnvironmentRollout(name, spec_tasks, settings, renderer, recorder, times)
         self._has_one = list(self._rollouts) == [""]
 
     def __call__(self, prompts: Sequence[Any], trainer: "GRPOTrainer") -> dict[str, list[Any]]:

@@ -1,10 +1,12 @@
 """The tasks of an environment, with the sessions and tools in which they are played, and the prompts before them."""
 
 import logging
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
+from itertools import chain
 from threading import RLock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -19,6 +21,7 @@ from openenv.core.exceptions import ConfigurationError
 from openenv.core.reset_check import check_reset_parameters, without_unknown
 from openenv.core.sync_client import SyncEnvClient
 from openenv.core.tasks.task_set import is_dataset
+from openenv.records.answers import CALL_REMEDIES, AnswerCounts, AnswerRule
 from openenv.train.forms.form import prompt_messages
 from openenv.train.rollout.sessions import CAPACITY_WAIT_S, Sessions, package_of
 from openenv.train.tasks.task_dataset import (
@@ -39,6 +42,7 @@ __all__ = ["SpecBase", "SpecTasks"]
 logger = logging.getLogger(__name__)
 
 DEFAULT_SESSIONS = 1024
+ANSWER_BATCHES = 10
 
 
 @dataclass(eq=False, kw_only=True, repr=False)
@@ -57,10 +61,14 @@ class SpecTasks:
     client_options: Mapping[str, Any] = field(default_factory=dict)
     reset: Mapping[str, Any] = field(default_factory=dict)
     warns_of_hidden_text: bool = True
+    rule: AnswerRule = field(default_factory=lambda: AnswerRule(illegal_penalty=0.0))
 
     def __post_init__(self) -> None:
         """Name the environment."""
         self.name = self.target.name if isinstance(self.target, Sessions) else short_name(self.target)
+        # Counts of the answers in each episode of the last batches that a reward function has scored, as a line of a
+        # collection has them; a model may learn to answer legally.
+        self.answers: deque[list[dict[str, Any]]] = deque(maxlen=ANSWER_BATCHES)
         self._lock = RLock()
         self._is_closed = False
         self._has_warned = not self.warns_of_hidden_text
@@ -138,12 +146,15 @@ class SpecTasks:
             logger.warning("%s: %s", self.name, warning)
 
     def close(self) -> None:
-        """End all sessions, and the server if it was started here. May be called twice."""
+        """End all sessions, and the server if it was started here, and log what is doubtful. May be called twice."""
         with self._lock:
             self._is_closed = True
             sessions = self._sessions
         if sessions is not None:
             sessions.close()
+        for _, text in AnswerCounts.of_lines(chain.from_iterable(self.answers)).warnings(self.rule, CALL_REMEDIES):
+            logger.warning("%s: %s", self.name, text)
+        self.answers.clear()
 
     def _task(self, index: int) -> dict[str, Any]:
         return {**self.reset, **self.rows[index]}

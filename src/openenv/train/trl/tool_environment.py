@@ -80,8 +80,9 @@ class ToolEnvironment(ToolEpisode):
         task = self._spec_tasks.task_of_row(row)
         limit = self._spec_tasks.max_turns
         parameters = self._spec_tasks.parameters_of(task)
-        play = ToolPlay(task, self._client, self._form, max_turns=limit, parameters=parameters)
-        self._play, self._opening, self._trajectory = play, "", []
+        rule = self._spec_tasks.rule
+        play = ToolPlay(task, self._client, self._form, max_turns=limit, parameters=parameters, rule=rule)
+        self._play, self._opening, self._trajectory, self._refused = play, "", [], []
         try:
             result = play.reset()
         except ServerCapacityError as error:
@@ -100,8 +101,8 @@ class ToolEnvironment(ToolEpisode):
         return play.observation
 
     def _get_reward(self) -> float | None:
-        """Return the sum of the environment's rewards; ``None`` where it failed."""
-        return self.reward
+        """Return the sum of the environment's rewards, less what illegal actions cost; ``None`` where it failed."""
+        return self.training_reward
 
     get_reward = HiddenMethod(_get_reward)
 
