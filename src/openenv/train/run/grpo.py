@@ -19,10 +19,11 @@ from openenv.train.agents.policy import Policy, takes_gpu
 from openenv.train.episodes.illegal_texts import IllegalTexts
 from openenv.train.generation.trainers import max_context_of
 from openenv.train.rewards.environment_reward import log_components
-from openenv.train.rollout.resampling import is_flat, play_resampled
+from openenv.train.rollout.resampling import play_resampled
 from openenv.train.run.components import component_rewards, weighted_rewards
 from openenv.train.run.environments import OpenRun, group_environments, training_spec
 from openenv.train.run.lora import lora_config
+from openenv.train.samplers import TaskSampler, is_flat
 from openenv.train.settings.config import TrainConfig
 from openenv.train.tasks.order import prompt_groups
 from openenv.train.time_split import TimeSplit
@@ -196,13 +197,24 @@ class _MetricsFile(TrainerCallback):
 
 
 class _TimedTrainer(GRPOTrainer):
-    """Trainer whose logs of a step have the time that it took, also for trackers."""
+    """Trainer whose logs of a step have the time that it took, and the counts of samplers, also for trackers."""
 
     step_times: _StepTimes
+    # By the names of several environments.
+    samplers: Mapping[str, TaskSampler]
 
     def log(self, logs: dict[str, Any], start_time: float | None = None) -> None:
         """Log what belongs to a step with its time; the summary at the end of a training is no step's."""
-        super().log(logs if "train_runtime" in logs else {**logs, **self.step_times.drain()}, start_time)
+        if "train_runtime" not in logs:
+            logs = {**logs, **self.step_times.drain(), **self._sampler_figures()}
+        super().log(logs, start_time)
+
+    def _sampler_figures(self) -> dict[str, float]:
+        return {
+            f"sampler/{f'{name}/' if name else ''}{figure}": value
+            for name, sampler in self.samplers.items()
+            for figure, value in sampler.counters.figures().items()
+        }
 
 
 def make_trainer(
@@ -241,6 +253,7 @@ def make_trainer(
             raise
         raise refusal from error
     trainer.step_times = step_times
+    trainer.samplers = {name: each.sampler for name, each in spec._task_sets.items() if each.sampler is not None}
     _check_context(trainer, config)
     trainer.remove_callback(PrinterCallback)
     return trainer

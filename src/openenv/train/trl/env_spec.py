@@ -13,6 +13,7 @@ from openenv.core.reset_check import nearest_name
 from openenv.core.sync_client import SyncEnvClient
 from openenv.train.rewards.environment_reward import ComponentReward, EnvironmentReward
 from openenv.train.rollout.sessions import Sessions
+from openenv.train.samplers import TaskSampler
 from openenv.train.tasks.order import interleaved
 from openenv.train.tasks.task_choice import check_number
 from openenv.train.tasks.task_dataset import dataset_of, numbered
@@ -55,6 +56,9 @@ class EnvSpec(TaskSets):
             then has a function for each, and ``reward_weights`` the weights. By default the reward is one function.
         client_options: Passed to the client, such as ``message_timeout_s`` and ``token``.
         reset: Passed to every ``reset``, beside the task, such as ``{"difficulty": "hard"}``.
+        sampler: Chooses the task of each group of episodes that ``rollout_func`` plays in training, and learns from
+            their rewards; a row of ``tasks`` then only stands for a group. The trainer's checkpoints have its state. By
+            default each row is played.
         warns_of_hidden_text: Whether to log a warning where the text of first observations is only in their metadata,
             which no model is shown.
         **unknown: Nothing; an option that does not exist is an error that names the nearest.
@@ -94,6 +98,7 @@ class EnvSpec(TaskSets):
         reward_components: Mapping[str, float] | None = None,
         client_options: Mapping[str, Any] | None = None,
         reset: Mapping[str, Any] | None = None,
+        sampler: TaskSampler | None = None,
         warns_of_hidden_text: bool = True,
         **unknown: Never,
     ) -> None:
@@ -114,6 +119,7 @@ class EnvSpec(TaskSets):
             session_count=sessions,
             client_options=dict(client_options or {}),
             reset=dict(reset or {}),
+            sampler=sampler,
             warns_of_hidden_text=warns_of_hidden_text,
         )
         super().__init__({"": task_set})
@@ -134,7 +140,16 @@ class EnvSpec(TaskSets):
 
     @property
     def environment_factory(self) -> Callable[[], Any]:
-        """Makes a ``ToolEnvironment`` for one rollout at a time, whose methods are the tools."""
+        """Makes a ``ToolEnvironment`` for one rollout at a time, whose methods are the tools.
+
+        Raises:
+            ConfigurationError: There is a ``sampler``, and TRL's own loop plays the rows of its dataset.
+        """
+        if self._task_set.sampler is not None:
+            raise ConfigurationError(
+                "Expected no sampler beside environment_factory, with which TRL plays the rows of its dataset. Use "
+                "rollout_func, or leave out the sampler."
+            )
         return self._make_environment
 
     @cached_property

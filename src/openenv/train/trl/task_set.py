@@ -20,6 +20,7 @@ from openenv.core.reset_check import check_reset_parameters, without_unknown
 from openenv.core.sync_client import SyncEnvClient
 from openenv.train.forms.form import prompt_messages
 from openenv.train.rollout.sessions import CAPACITY_WAIT_S, Sessions, package_of
+from openenv.train.samplers import TaskSampler
 from openenv.train.tasks.task_dataset import (
     Prompt,
     foreign_prompt,
@@ -56,6 +57,7 @@ class TaskSet:
     session_count: int | None = None
     client_options: Mapping[str, Any] = field(default_factory=dict)
     reset: Mapping[str, Any] = field(default_factory=dict)
+    sampler: TaskSampler | None = None
     warns_of_hidden_text: bool = True
 
     def __post_init__(self) -> None:
@@ -106,10 +108,13 @@ class TaskSet:
     def prompt(self, index: int) -> Prompt:
         """Return the prompt of a task, to whose last message the first observation is added."""
         tasks: Any = self.tasks
-        own = tasks[index].get("prompt") if is_dataset(tasks) else None
-        if own is not None:
-            return prompt_messages(self.instructions or "", self.system_prompt, messages_of_row(own))
-        return prompt_messages(self._goal if self.instructions is None else self.instructions, self.system_prompt)
+        return self._prompt_with(tasks[index].get("prompt") if is_dataset(tasks) else None)
+
+    def drawn(self, task: Mapping[str, Any]) -> tuple[dict[str, Any], Prompt]:
+        """Return what ``reset`` is passed for a task that the sampler has drawn, and its prompt."""
+        if is_dataset(self.tasks):
+            return {**self.reset, **task_columns(task)}, self._prompt_with(task.get("prompt"))
+        return {**self.reset, **task}, self._prompt_with(None)
 
     def task_of(self, prompt: Sequence[Mapping[str, Any]] | str) -> dict[str, Any]:
         """Return what ``reset`` is passed for a prompt of the dataset; refuse any other prompt."""
@@ -144,6 +149,11 @@ class TaskSet:
             sessions = self._sessions
         if sessions is not None:
             sessions.close()
+
+    def _prompt_with(self, own: Any) -> Prompt:
+        if own is not None:
+            return prompt_messages(self.instructions or "", self.system_prompt, messages_of_row(own))
+        return prompt_messages(self._goal if self.instructions is None else self.instructions, self.system_prompt)
 
     def _task(self, index: int) -> dict[str, Any]:
         return {**self.reset, **self.rows[index]}
