@@ -504,6 +504,17 @@ class TestSampler:
         assert (sampler.counters.groups, sampler.counters.failed) == (1, 4), "a failure is no reward of 0"
         assert_exact(fields, model)
 
+    def test_a_list_of_tasks_may_have_their_difficulty_and_group(self, make_spec: Any, tmp_path: Path) -> None:
+        tasks = [{"id": f"t{seed}", "seed": seed, "difficulty": seed, "group": "a"} for seed in range(3)]
+        spec = make_spec(tasks=tasks, sampler=CurriculumSampler(tasks, 4))
+        model, tokenizer = plain_setting()
+        fields = spec.rollout_func(self.two_groups(spec), make_trainer(tmp_path, spec, model, tokenizer))
+        assert fields["difficulty"] == fields["seed"]
+        assert fields["opening"] == [f"step of {1 + seed}" for seed in fields["seed"]]
+        misspelt = make_spec(tasks=[{"seed": 1, "difficult": 1}])
+        with pytest.raises(ConfigurationError, match="reset does not take 'difficult'"):
+            misspelt.rollout_func(prompts_of(misspelt), make_trainer(tmp_path, misspelt, model, tokenizer))
+
     def test_costs_are_the_tokens_that_were_written(self, make_spec: Any, tmp_path: Path) -> None:
         sampler = Watched([{"seed": 1}])
         spec = make_spec(sampler=sampler)

@@ -12,10 +12,14 @@ from openenv.train.tasks.seeds import training_seeds
 if TYPE_CHECKING:
     from datasets import Dataset  # type: ignore[import-untyped]
 
-__all__ = ["DEFAULT_NUM_TASKS", "task_rows"]
+__all__ = ["DEFAULT_NUM_TASKS", "TASK_LABELS", "task_rows"]
 
 DEFAULT_NUM_TASKS = 1000
 """Number of seeds to play by default."""
+
+
+TASK_LABELS = frozenset({"id", "difficulty", "group"})
+"""Fields that describe a task, as for a sampler; a reset without a parameter of the name is not passed them."""
 
 
 def task_rows(

@@ -28,7 +28,7 @@ from openenv.train.tasks.task_dataset import (
     messages_of_row,
     task_number,
 )
-from openenv.train.tasks.task_rows import task_rows
+from openenv.train.tasks.task_rows import TASK_LABELS, task_rows
 from openenv.train.tools.environment_tools import EnvironmentTools
 from openenv.train.tools.goals import goal_text
 
@@ -180,8 +180,10 @@ class TaskSet:
         schema = self.sessions.reset_schema
         check_reset_parameters(schema, self.reset, self.label)
         if isinstance(self.tasks, Sequence) and not isinstance(self.tasks, str):
+            labels = TASK_LABELS - (schema or {}).get("properties", {}).keys()
             for row in self.rows:
-                check_reset_parameters(schema, row, f"{self.label[:-1]}, tasks=...)")
+                checked = {name: value for name, value in row.items() if name not in labels}
+                check_reset_parameters(schema, checked, f"{self.label[:-1]}, tasks=...)")
         return schema
 
 
