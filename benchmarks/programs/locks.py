@@ -4,15 +4,15 @@ from typing import Literal, get_args
 
 from openenv import Action, Environment, Observation, State
 
-Key = Literal["red", "green", "blue", "white"]
+Key = Literal["red", "green", "blue"]
 KEYS: tuple[Key, ...] = get_args(Key)
 TRIVIAL = 0
 """The difficulty at which any key opens the door."""
 
-LOCKS = 7
+LOCKS = 5
 """Locks of the hardest door that can be opened; of the difficulties from 1 on, each has as many."""
 
-IMPOSSIBLE = range(LOCKS + 1, LOCKS + 5)
+IMPOSSIBLE = range(LOCKS + 1, LOCKS + 6)
 """Difficulties of doors that no key opens."""
 
 DIFFICULTIES = range(IMPOSSIBLE.stop)
@@ -67,4 +67,4 @@ class LocksEnvironment(Environment[Turn, Lock, State]):
 
 def key_of(lock: int) -> Key:
     """Return the key of a lock, the first of which is 0."""
-    return KEYS[lock * lock * 3 % 7 % len(KEYS)]
+    return KEYS[(lock * lock + lock // 2) % len(KEYS)]

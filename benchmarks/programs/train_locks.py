@@ -63,6 +63,8 @@ def trained(sampler: str, seed: int, steps: int, folder: Path) -> Curve:
         settings: dict[str, Any] = {"tasks": str(tasks), "sampler": {"kind": sampler}, "seed": seed, "steps": steps}
         settings |= {"rollouts": GROUPS * GROUP_SIZE, "group_size": GROUP_SIZE, "max_turns": max(SOLVABLE)}
         settings |= {"lr_schedule": "constant", "checkpoint_every": steps, "traces": False, "output_dir": folder}
+        # What is learned of the first locks should not settle the keys of those that were never reached.
+        settings |= {"entropy_coef": 0.05}
         config = TrainConfig(environment=server.url, **settings)
         with quiet_libraries(), Sessions.open(server.url, config.rollouts) as sessions:
             policy = make_policy(config, sessions)

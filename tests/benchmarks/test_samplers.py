@@ -59,4 +59,4 @@ def test_a_short_run_leaves_a_curve(tmp_path: Path) -> None:
     subprocess.run([*command, "--steps", "5"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     (point,) = json.loads((tmp_path / "curve.json").read_text())
     assert (point["groups"], point["episodes"]) == (5 * 4, 5 * 4 * 8)
-    assert 1 / 8 <= point["reward"] <= 1, "a trivial door opens with any key"
+    assert 1 / len(SOLVABLE) <= point["reward"] <= 1, "a trivial door opens with any key"
