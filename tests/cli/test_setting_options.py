@@ -72,6 +72,25 @@ def test_a_section_has_a_flag_and_an_option_for_each_of_its_own() -> None:
     assert (status, "greater than or equal to 1; got 0" in output) == (2, True)
 
 
+class Gears(BaseModel):
+    """A section, one of whose options has the name of its flag."""
+
+    kind: Annotated[str, Option(("--gears",))] = Field(default="manual", description="kind")
+    count: Annotated[int, Option(("--gears-count",))] = Field(default=5, description="count")
+
+
+class Lorry(BaseModel):
+    """Settings with that section."""
+
+    gears: Annotated[Gears | None, Option(heading="Parts")] = Field(default=None, description="have gears")
+
+
+def test_an_option_of_a_section_may_have_the_name_of_its_flag() -> None:
+    assert run(options_of(Lorry)) == (0, "none False\n", {})
+    for words, gears in ((["--gears", "other"], {"kind": "other"}), (["--gears-count", 7], {"count": 7})):
+        assert run(options_of(Lorry), *words)[2] == {"gears": gears}
+
+
 @dataclass(frozen=True)
 class Record:
     """Settings as a dataclass.

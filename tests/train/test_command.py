@@ -69,6 +69,9 @@ def test_every_option_is_a_setting() -> None:
         "lora_rank",
         "lora_alpha",
         "lora_dropout",
+        "sampler_key",
+        "sampler_cost",
+        "sampler_success",
         "no_traces",
         "min_reward",
         "reward_component",
@@ -140,7 +143,8 @@ def test_a_training_ends_with_its_report_where_nothing_is_utf8(tmp_path: Path) -
 @pytest.mark.timeout(900)
 def test_a_killed_training_goes_on_and_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
     """The whole way, in real processes: examples, GRPO on Catch's own server, ``kill -9``, resume, and the ending."""
-    start = [*OPENENV, "train", "catch", *options({**SMALL, "output_dir": tmp_path, "name": "cut"})]
+    drawn = {"tasks": 12, "sampler": "curriculum"}
+    start = [*OPENENV, "train", "catch", *options({**SMALL, **drawn, "output_dir": tmp_path, "name": "cut"})]
     folder = RunFolder(tmp_path / "cut")
     with subprocess.Popen(start, stdout=subprocess.DEVNULL) as process:
         deadline = time.monotonic() + 400
@@ -155,14 +159,22 @@ def test_a_killed_training_goes_on_and_ends_as_if_nothing_had_happened(tmp_path:
         [*OPENENV, "train", "--resume", str(folder.path)], capture_output=True, text=True, timeout=400, check=True
     )
     assert resumed.stderr == "", "nothing of the libraries' own reaches the user"
-    config = load_config(environment="catch", output_dir=tmp_path, name="whole", **SMALL)
-    undisturbed = train(config)
+    sampler = {"kind": drawn["sampler"]}
+    whole = {**SMALL, "tasks": drawn["tasks"], "sampler": sampler, "output_dir": tmp_path, "name": "whole"}
+    undisturbed = train(load_config(environment="catch", **whole))
+    assert played_seeds(folder) == played_seeds(undisturbed.folder), "a sampler draws the same tasks"
     models = [AutoModelForCausalLM.from_pretrained(str(each.model)) for each in (folder, undisturbed.folder)]
     states = [{name: tensor.tolist() for name, tensor in model.state_dict().items()} for model in models]
     assert states[0] == states[1]
     assert folder.read_scores() == undisturbed.scores
     assert normalised(folder.read_metrics()) == normalised(undisturbed.folder.read_metrics())
     check_ending(resumed.stdout, folder)
+
+
+def played_seeds(folder: RunFolder) -> list[list[int]]:
+    """Return the seeds of each step's episodes."""
+    lines = [folder.rollouts_at(step)[1] for step in range(1, SMALL["steps"] + 1)]
+    return [[note["task"]["seed"] for line in step for note in line["episodes"]] for step in lines]
 
 
 def recorded_rollouts(folder: RunFolder) -> Counter[int]:

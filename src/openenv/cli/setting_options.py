@@ -139,7 +139,8 @@ def server_options() -> list[SettingOption]:
 def options_of(settings: type, descriptions: Mapping[str, str] | None = None) -> list[SettingOption]:
     """Return an option for each field of settings that has an ``Option`` in its ``Annotated`` type.
 
-    A field with settings of its own has a flag, as ``--lora``, beside the options of these, as ``--lora-rank``.
+    A field with settings of its own has a flag, as ``--lora``, beside the options of these, as ``--lora-rank``, unless
+    one of these has the flag's name.
 
     Args:
         settings: A model of pydantic; or a frozen dataclass, whose docstring describes the fields.
@@ -189,9 +190,11 @@ def _options(name: str, field: FieldInfo, option: Option, description: str) -> I
         return
     text = f"{description[:1].upper()}{description[1:]}."
     flag = typer.Option(f"--{name}", help=text, show_default=False, rich_help_panel=option.heading)
-    yield SettingOption(name, f"--{name}", bool, flag, lambda _: {})
-    for own in options_of(section):
-        yield replace(own, section=name)
+    own = options_of(section)
+    if f"--{name}" not in [each.name for each in own]:
+        yield SettingOption(name, f"--{name}", bool, flag, lambda _: {})
+    for each in own:
+        yield replace(each, section=name)
 
 
 def _option(name: str, field: FieldInfo, option: Option, description: str) -> SettingOption:

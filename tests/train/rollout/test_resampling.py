@@ -4,9 +4,7 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
-from openenv.train.rollout.resampling import is_flat, play_resampled
+from openenv.train.rollout.resampling import play_resampled
 from openenv.train.settings.config import TrainConfig
 
 ROWS = [{"prompt": f"task {number}"} for number in range(6)]
@@ -30,14 +28,6 @@ def resampled(player: Player, step: int = 0, **settings: Any) -> dict[str, list[
     trainer: Any = SimpleNamespace(state=SimpleNamespace(global_step=step))
     prompts = [row["prompt"] for row in ROWS[2 * step : 2 * step + 2] for _ in range(2)]
     return play_resampled(player, prompts, trainer, config, ROWS, [""] * len(ROWS))
-
-
-@pytest.mark.parametrize(
-    ("rewards", "flat"),
-    [([1.0, 1.0], True), ([0.1 + 0.2, 0.3], True), ([1.0, None], True), ([None, None], True), ([0.0, 1.0], False)],
-)
-def test_a_group_without_variance(rewards: list[float | None], flat: bool) -> None:
-    assert is_flat(rewards) is flat
 
 
 def test_a_flat_group_gives_way_to_one_of_another_step() -> None:

@@ -161,6 +161,14 @@ def test_groups_that_are_solved_are_none_to_worry_about() -> None:
     assert text.startswith("In 60% of the groups of the last 10 steps all episodes got the same reward")
     assert "in another 30% all got the best reward, which is none to worry about: try" in text
     assert "--resample 2" in text
+    assert "--sampler" not in text, "every group has a new task"
+
+
+@pytest.mark.parametrize(("sampler", "is_named"), [(None, True), ({"kind": "uniform"}, False)])
+def test_a_sampler_is_a_remedy_where_there_are_tasks_to_choose_from(sampler: Any, is_named: bool) -> None:
+    config = TrainConfig(environment="catch", tasks=9, sampler=sampler)
+    (warning,) = diagnose(config, steps(flat_groups=0.9, reward=0.5), {})
+    assert ("--sampler curriculum, " in warning.text) is is_named
 
 
 def test_what_is_best_is_known_of_other_players_too() -> None:

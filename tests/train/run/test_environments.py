@@ -118,6 +118,25 @@ def test_an_interrupted_run_ends_as_if_it_had_not_been(settings: dict[str, Any],
     assert_same_outcome(resume(settings["output_dir"] / f"cut{step}", quiet()), whole)
 
 
+def test_samplers_of_each_environment_go_on_after_an_interruption(settings: dict[str, Any]) -> None:
+    environments = {name: {**own, "tasks": 5} for name, own in settings["environments"].items()}
+    drawn = {**settings, "environments": environments, "steps": 4, "eval_episodes": 2}
+    drawn["sampler"] = {"kind": "pools", "success_threshold": 0.25}
+    whole = train(TrainConfig(**drawn, name="drawn"), quiet())
+    rows = whole.folder.read_metrics()
+    assert [row["sampler/high/groups"] + row["sampler/low/groups"] for row in rows] == [2, 4, 6, 8]
+    with pytest.raises(KeyboardInterrupt):
+        train(TrainConfig(**drawn, name="drawn and cut"), quiet(), [Interruption(3)])
+    resumed = resume(drawn["output_dir"] / "drawn-and-cut", quiet())
+    assert_same_outcome(resumed, whole)
+    for step in (1, 2, 3, 4):
+        lines = [run.folder.rollouts_at(step)[1] for run in (whole, resumed)]
+        tasks = [[note["task"] for line in each for note in line["episodes"]] for each in lines]
+        assert [{**task, "episode_id": None} for task in tasks[0]] == [
+            {**task, "episode_id": None} for task in tasks[1]
+        ]
+
+
 def test_one_environment_under_two_names_draws_other_numbers_in_each(settings: dict[str, Any]) -> None:
     one = {"environment": settings["environments"]["high"]["environment"], "reset": {"height": 5}}
     twins = settings | {"environments": {"a": one, "b": one}, "steps": 1}

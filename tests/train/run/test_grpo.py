@@ -20,6 +20,7 @@ from openenv.train.rollout.sessions import Sessions
 from openenv.train.run.environments import OpenRun
 from openenv.train.run.grpo import episode_reward, make_trainer
 from openenv.train.settings.config import TrainConfig
+from openenv.train.tasks.seeds import training_seeds
 
 
 class Watched(Sessions):
@@ -205,6 +206,25 @@ def test_groups_without_variance_are_played_anew_and_their_cost_is_counted(watch
     assert all(row["episode/resampled_tokens"] == row["episode/resampled_episodes"] for row in rows), "a token each"
     played = [len(line["episodes"]) for step in (1, 2, 3) for line in run.rollouts_at(step)[1]]
     assert sum(played) == 3 * 8 + episodes
+
+
+def test_a_sampler_chooses_the_tasks_of_each_step_and_is_in_the_metrics(watched: Watched, tmp_path: Path) -> None:
+    _, run = train(watched, tmp_path, tasks=3, sampler={"kind": "uniform"})
+    rows = run.read_metrics()
+    assert [(row["sampler/groups"], row["sampler/episodes"]) for row in rows] == [(2, 8), (4, 16), (6, 24), (8, 32)]
+    assert rows[-1]["sampler/cost"] == 8 * sum(row["episode/length"] for row in rows), "a token each"
+    lines = [line for step in (1, 2, 3, 4) for line in run.rollouts_at(step)[1]]
+    groups = [[note["task"]["seed"] for note in line["episodes"]] for line in lines]
+    assert all(seeds[:4] == seeds[:1] * 4 and seeds[4:] == seeds[4:5] * 4 for seeds in groups)
+    assert all(seeds[0] != seeds[4] for seeds in groups), "there are other tasks"
+    assert {seed for seeds in groups for seed in seeds} <= set(training_seeds(1, 3))
+
+
+def test_other_tasks_for_groups_without_variance_are_the_sampler_s(watched: Watched, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"steps": 3, "max_turns": 1, "fallback": "wait", "resample": 2, "illegal_penalty": 0.0}
+    _, run = train(watched, tmp_path, tasks=3, sampler={"kind": "sequential"}, **settings)
+    rows = run.read_metrics()
+    assert rows[-1]["sampler/episodes"] == 3 * 8 + sum(row["episode/resampled_episodes"] for row in rows) > 3 * 8
 
 
 def test_without_resampling_nothing_is_counted(watched: Watched, tmp_path: Path) -> None:

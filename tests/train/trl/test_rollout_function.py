@@ -30,6 +30,7 @@ from openenv.train.forms.tool_form import ToolForm
 from openenv.train.generation import trainers
 from openenv.train.generation.transformers_generator import TransformersGenerator
 from openenv.train.quiet import quiet_libraries
+from openenv.train.samplers import CurriculumSampler, SequentialSampler
 from openenv.train.tasks.task_dataset import unnumbered
 from openenv.train.trl.env_spec import EnvSpec, EnvSpecs
 from openenv.train.trl.rollout_function import RolloutFunction
@@ -465,6 +466,137 @@ class TestSeveralEnvironments:
         for order in (["high"], ["low"] * 13):
             with pytest.raises(ConfigurationError, match="Expected the order of the rows of low"):
                 _ = EnvSpecs(specs.specs, order).train_dataset
+
+
+class Watched(CurriculumSampler):
+    """A sampler that measures each task by itself, and keeps what was drawn and observed."""
+
+    def __init__(self, tasks: Any) -> None:
+        super().__init__(tasks, 4, key=None, cost="tokens", success_threshold=0.25)
+        self.drawn: list[Any] = []
+        self.observed: list[Any] = []
+
+    def sample(self, n: int) -> list[dict[str, Any]]:
+        self.drawn.append(super().sample(n))
+        return [*self.drawn[-1]]
+
+    def update(self, task: Any, rewards: Any, costs: Any = None) -> None:
+        self.observed.append((task, list(rewards), list(costs)))
+        super().update(task, rewards, costs)
+
+
+class TestSampler:
+    def two_groups(self, spec: EnvSpec | EnvSpecs) -> list[Any]:
+        return [prompt for prompt in spec.train_dataset["prompt"][:2] for _ in range(4)]
+
+    def test_a_group_plays_what_was_drawn_and_the_sampler_observes_it(self, make_spec: Any, tmp_path: Path) -> None:
+        tasks: list[dict[str, Any]] = [{"seed": 1, "difficulty": 7}, {"seed": CRASHING_SEEDS + 3, "answer": "none"}]
+        sampler = SequentialSampler(tasks)
+        spec = make_spec(sampler=sampler)
+        model, tokenizer = plain_setting()
+        rollout = RolloutFunction(spec, fallback="up")
+        fields = rollout(self.two_groups(spec), make_trainer(tmp_path, spec, model, tokenizer, rollout))
+        assert fields["opening"] == ["step of 2"] * 4 + ["step of 4"] * 4
+        assert fields["seed"] == [1] * 4 + [CRASHING_SEEDS + 3] * 4, "a column of the dataset is the drawn task's"
+        assert fields["difficulty"] == [7] * 4 + [None] * 4
+        assert fields["answer"] == [None] * 4 + ["none"] * 4
+        assert fields["environment_reward"][4:] == [None] * 4
+        assert (sampler.counters.groups, sampler.counters.failed) == (1, 4), "a failure is no reward of 0"
+        assert_exact(fields, model)
+
+    def test_a_list_of_tasks_may_have_their_difficulty_and_group(self, make_spec: Any, tmp_path: Path) -> None:
+        tasks = [{"id": f"t{seed}", "seed": seed, "difficulty": seed, "group": "a"} for seed in range(3)]
+        spec = make_spec(tasks=tasks, sampler=CurriculumSampler(tasks, 4))
+        model, tokenizer = plain_setting()
+        fields = spec.rollout_func(self.two_groups(spec), make_trainer(tmp_path, spec, model, tokenizer))
+        assert fields["difficulty"] == fields["seed"]
+        assert fields["opening"] == [f"step of {1 + seed}" for seed in fields["seed"]]
+        misspelt = make_spec(tasks=[{"seed": 1, "difficult": 1}])
+        with pytest.raises(ConfigurationError, match="reset does not take 'difficult'"):
+            misspelt.rollout_func(prompts_of(misspelt), make_trainer(tmp_path, misspelt, model, tokenizer))
+
+    def test_costs_are_the_tokens_that_were_written(self, make_spec: Any, tmp_path: Path) -> None:
+        sampler = Watched([{"seed": 1}])
+        spec = make_spec(sampler=sampler)
+        model, tokenizer = plain_setting()
+        fields = spec.rollout_func(self.two_groups(spec), make_trainer(tmp_path, spec, model, tokenizer))
+        observed = [(rewards, costs) for _, rewards, costs in sampler.observed]
+        rewards, tokens = fields["environment_reward"], list(map(sum, fields["env_mask"]))
+        assert observed == [(rewards[:4], tokens[:4]), (rewards[4:], tokens[4:])]
+        assert sampler.counters.groups == 2, "groups of one task are two"
+
+    def test_what_is_evaluated_is_the_row_itself(self, make_spec: Any, tmp_path: Path) -> None:
+        sampler = Watched([{"seed": 3}])
+        spec = make_spec([0, 1], sampler=sampler)
+        model, tokenizer = plain_setting()
+        trainer = make_trainer(tmp_path, spec, model, tokenizer)
+        model.train(False)
+        fields = spec.rollout_func(self.two_groups(spec), trainer)
+        assert fields["opening"] == ["step of 1"] * 4 + ["step of 2"] * 4
+        assert fields["seed"] == [0] * 4 + [1] * 4
+        assert not sampler.drawn
+        assert not sampler.observed
+
+    def test_a_dataset_s_prompts_go_with_its_tasks(self, make_spec: Any, tmp_path: Path) -> None:
+        own = Dataset.from_dict({"prompt": ["Climb low.", "Climb high."], "seed": [0, 3]})
+        spec = make_spec(tasks=own, sampler=SequentialSampler(list(own)[::-1]))
+        tokenizer = chat_tokenizer(CHATML)
+        rollout = RolloutFunction(spec, actions="text", max_action_tokens=4, fallback="up")
+        fields = rollout(self.two_groups(spec), make_trainer(tmp_path, spec, chat_model(tokenizer), tokenizer))
+        shown = [tokenizer.decode(ids) for ids in fields["prompt_ids"]]
+        assert ["Climb high." in text and "step of 4" in text for text in shown] == [True] * 4 + [False] * 4
+        assert ["Climb low." in text and "step of 1" in text for text in shown] == [False] * 4 + [True] * 4
+
+    def test_among_several_environments_only_those_with_one_draw(self, make_spec: Any, tmp_path: Path) -> None:
+        sampler = Watched([{"height": 2, "group": "new"}])
+        specs = EnvSpecs({"fixed": make_spec([0]), "drawn": make_spec([0], sampler=sampler)})
+        model, tokenizer = plain_setting()
+        fields = specs.rollout_func(self.two_groups(specs), make_trainer(tmp_path, specs, model, tokenizer))
+        assert fields["opening"] == ["step of 1"] * 4 + ["step of 2"] * 4
+        assert fields["seed"] == [0] * 4 + [None] * 4
+        assert fields["group"] == [None] * 4 + ["new"] * 4
+        assert fields["environment_name"] == ["fixed"] * 4 + ["drawn"] * 4
+
+    def test_a_resumed_training_draws_and_learns_the_same(self, make_spec: Any, tmp_path: Path) -> None:
+        tasks = [{"seed": seed} for seed in range(20)]
+        settings = {"max_steps": 4, "save_strategy": "steps", "save_steps": 2}
+
+        def trained(folder: Path, checkpoint: Path | None = None) -> Watched:
+            sampler = Watched(tasks)
+            spec = make_spec(sampler=sampler)
+            torch.manual_seed(3)
+            model, tokenizer = plain_setting()
+            trainer = make_trainer(folder, spec, model, tokenizer, spec.rollout_func, **settings)
+            with quiet_libraries():
+                trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
+            return sampler
+
+        whole = trained(tmp_path / "whole")
+        resumed = trained(tmp_path / "resumed", tmp_path / "whole" / "checkpoint-2")
+        assert len(whole.drawn) == 4
+        assert resumed.drawn == whole.drawn[2:]
+        assert resumed.state_dict() == whole.state_dict()
+        assert whole.counters.signal_groups > 0
+
+    def test_a_trainer_that_draws_no_tasks_is_refused(
+        self, make_spec: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        spec = make_spec(sampler=Watched([{"seed": 3}]))
+        with pytest.raises(ConfigurationError, match="no sampler beside environment_factory, with which TRL plays"):
+            _ = spec.environment_factory
+        model, tokenizer = plain_setting()
+        trainer = make_trainer(tmp_path, spec, model, tokenizer)
+        monkeypatch.setattr(type(trainer.accelerator), "num_processes", 2)
+        with pytest.raises(ConfigurationError, match=r"a training in one process, .*; got 2 processes"):
+            spec.rollout_func(self.two_groups(spec), trainer)
+
+    def test_a_sampler_gives_a_task_for_each_group(self, make_spec: Any, tmp_path: Path) -> None:
+        sampler: Any = Watched([{"seed": 3}])
+        spec = make_spec(sampler=sampler)
+        sampler.sample = lambda n: [{"seed": 3}]
+        model, tokenizer = plain_setting()
+        with pytest.raises(ConfigurationError, match="Expected 2 tasks of the sampler, got 1"):
+            spec.rollout_func(self.two_groups(spec), make_trainer(tmp_path, spec, model, tokenizer))
 
 
 def test_an_illegal_answer_costs_what_is_learned_from(make_spec: Any, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from itertools import islice
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from openenv.core.rubrics.bounds import reaches
+from openenv.train.samplers import is_flat
 from openenv.train.settings.config import TrainConfig
 from openenv.train.tasks.order import prompt_groups
 from openenv.train.tasks.seeds import derived_seed
@@ -16,18 +16,7 @@ if TYPE_CHECKING:
     Fields = dict[str, list[Any]]
     Rollouts = Callable[[Sequence[Any], GRPOTrainer], Fields]
 
-__all__ = ["is_flat", "play_resampled"]
-
-
-def is_flat(rewards: Sequence[float | None]) -> bool:
-    """Return whether a group has no variance in the rewards that are known, so that nothing is learned from it.
-
-    Example:
-        >>> is_flat([1.0, 1.0, None]), is_flat([1.0, 0.0])
-        (True, False)
-    """
-    known = [reward for reward in rewards if reward is not None]
-    return not known or reaches(min(known), max(known))
+__all__ = ["play_resampled"]
 
 
 def play_resampled(

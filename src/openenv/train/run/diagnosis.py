@@ -206,6 +206,7 @@ def _flat_groups(config: TrainConfig, steps: _Steps, failed_share: float) -> Ite
     solved = share * (1 - failed_share)
     best = f"; in another {solved:.0%} all got the best reward, which is none to worry about" if solved >= 0.005 else ""
     again = "" if config.resample else "--resample 2, "
+    again += "--sampler curriculum, " if config.tasks is not None and config.sampler is None else ""
     yield (
         "flat_groups",
         f"In {share * failed_share:.0%} of the groups of the last {LAST_STEPS} steps all episodes got the same reward "

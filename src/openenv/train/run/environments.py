@@ -13,10 +13,11 @@ from openenv.core.reset_check import check_reset_parameters
 from openenv.records.run_folder import RunFolder, step_of
 from openenv.train.dataset.rollout_traces import RunRecorder
 from openenv.train.rollout.sessions import Sessions
+from openenv.train.samplers import TaskSampler
 from openenv.train.settings.config import TrainConfig
 from openenv.train.tasks.order import interleaved
 from openenv.train.tasks.seeds import training_seeds
-from openenv.train.tasks.task_choice import training_tasks
+from openenv.train.tasks.task_choice import listed_tasks, training_tasks
 from openenv.train.time_split import TimeSplit
 from openenv.train.trl.env_spec import EnvSpec, EnvSpecs
 
@@ -88,11 +89,19 @@ def training_spec(config: TrainConfig, sessions: Mapping[str, Sessions]) -> EnvS
             # The tiny policy knows the words of observations alone.
             instructions="" if config.is_tiny else None,
             max_turns=parts[name].max_turns,
+            sampler=_task_sampler(parts[name], sessions[name]),
             warns_of_hidden_text=False,
         )
         for name, rows in tasks.items()
     }
     return EnvSpecs(specs, order) if config.environments else specs[""]
+
+
+def _task_sampler(config: TrainConfig, sessions: Sessions) -> TaskSampler | None:
+    if config.sampler is None or config.tasks is None:
+        return None
+    tasks = listed_tasks(config.tasks, sessions, seed=config.seed, reset=config.reset)
+    return config.sampler.make(tasks, group_size=config.group_size, seed=config.seed)
 
 
 @contextmanager

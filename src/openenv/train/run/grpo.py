@@ -19,11 +19,12 @@ from openenv.train.agents.policy import Policy, takes_gpu
 from openenv.train.episodes.illegal_texts import IllegalTexts
 from openenv.train.generation.trainers import max_context_of
 from openenv.train.rewards.environment_reward import log_components
-from openenv.train.rollout.resampling import is_flat, play_resampled
+from openenv.train.rollout.resampling import play_resampled
 from openenv.train.run.components import component_rewards, weighted_rewards
 from openenv.train.run.environments import OpenRun, group_environments, training_spec
 from openenv.train.run.evaluations import TrainingEvaluations
 from openenv.train.run.lora import lora_config
+from openenv.train.samplers import TaskSampler, is_flat
 from openenv.train.settings.config import TrainConfig
 from openenv.train.tasks.order import prompt_groups
 from openenv.train.time_split import TimeSplit
@@ -197,17 +198,25 @@ class _MetricsFile(TrainerCallback):
 
 
 class _TimedTrainer(GRPOTrainer):
-    """Trainer whose logs of a step have its evaluation and the time that it took, also for trackers."""
+    """Trainer whose logs of a step have its evaluation, its time and the counts of samplers, also for trackers."""
 
     step_times: _StepTimes
-
+    # By the names of several environments.
+    samplers: Mapping[str, TaskSampler]
     evaluations: TrainingEvaluations
 
     def log(self, logs: dict[str, Any], start_time: float | None = None) -> None:
         """Log what belongs to a step with its evaluation and its time; the summary at the end is no step's."""
         if "train_runtime" not in logs:
-            logs = {**logs, **self.evaluations.drain(), **self.step_times.drain()}
+            logs = {**logs, **self.evaluations.drain(), **self.step_times.drain(), **self._sampler_figures()}
         super().log(logs, start_time)
+
+    def _sampler_figures(self) -> dict[str, float]:
+        return {
+            f"sampler/{f'{name}/' if name else ''}{figure}": value
+            for name, sampler in self.samplers.items()
+            for figure, value in sampler.counters.figures().items()
+        }
 
 
 def make_trainer(
@@ -247,6 +256,8 @@ def make_trainer(
             raise
         raise refusal from error
     trainer.step_times, trainer.evaluations = step_times, evaluations
+    by_name = spec._spec_tasks_by_name
+    trainer.samplers = {name: each.sampler for name, each in by_name.items() if each.sampler is not None}
     _check_context(trainer, config)
     trainer.remove_callback(PrinterCallback)
     return trainer

@@ -18,6 +18,7 @@ from openenv.core.reset_check import nearest_name
 from openenv.core.variables import Option
 from openenv.records.answers import AnswerRule, IllegalAnswers
 from openenv.records.run_folder import RunFolder
+from openenv.train.settings.sampler_settings import SamplerSettings
 from openenv.train.settings.vllm_settings import VllmSettings
 
 __all__ = ["TINY", "CurriculumStage", "EnvironmentSettings", "LoraSettings", "TrainConfig", "load_config"]
@@ -127,7 +128,12 @@ class EnvironmentSettings(BaseModel):
         return _number_in(tasks, "expected at least one task to train on")
 
 
-_SECTIONS: dict[str, type[BaseModel]] = {"lora": LoraSettings, "curriculum": CurriculumStage, "vllm": VllmSettings}
+_SECTIONS: dict[str, type[BaseModel]] = {
+    "lora": LoraSettings,
+    "curriculum": CurriculumStage,
+    "sampler": SamplerSettings,
+    "vllm": VllmSettings,
+}
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 
 
@@ -171,6 +177,9 @@ class TrainConfig(BaseModel):
     )
     curriculum: list[CurriculumStage] = Field(
         default_factory=list, description="stages of the training before its own resets; each follows the one before"
+    )
+    sampler: Annotated[SamplerSettings | None, _TASKS] = Field(
+        default=None, description="choose the task of each group of episodes by a sampler, among those of tasks"
     )
 
     sft: Annotated[int | str | None, Option(metavar="N|FOLDER|FILE|postgresql://...", heading="Warm-up")] = Field(
@@ -441,6 +450,19 @@ class TrainConfig(BaseModel):
             raise ValueError(f"with environments, {shared[0]} belongs to each of them; move it there")
         if self.environments and isinstance(self.sft, str):
             raise ValueError(f"with environments, sft must be a number of episodes of each, not {self.sft}")
+        return self
+
+    @model_validator(mode="after")
+    def _a_sampler_has_tasks_to_choose_from(self) -> "TrainConfig":
+        for part in self.parts.values() if self.sampler else ():
+            if part.tasks is None:
+                raise ValueError(
+                    "a sampler needs tasks to choose from: set tasks to a number of seeds, a split or a file"
+                )
+            if part.curriculum:
+                raise ValueError(
+                    "expected stages (curriculum) or a sampler, which both choose what is played; got both"
+                )
         return self
 
     @model_validator(mode="after")

@@ -12,7 +12,7 @@ from openenv.core.tasks.task_files import TASK_FILES
 from openenv.train.tasks.seeds import derived_seed, evaluation_seeds, training_seeds
 from openenv.train.tasks.task_rows import task_rows
 
-__all__ = ["NumberedTask", "check_number", "evaluation_tasks", "named_tasks", "training_tasks"]
+__all__ = ["NumberedTask", "check_number", "evaluation_tasks", "listed_tasks", "named_tasks", "training_tasks"]
 
 Task = dict[str, Any]
 
@@ -46,6 +46,14 @@ def named_tasks(name: str, client: Client, num_tasks: int | None = None) -> list
     return tasks if num_tasks is None else _first(name, tasks, num_tasks)
 
 
+def listed_tasks(
+    tasks: int | str, lists: _TaskLists, *, seed: int, reset: Mapping[str, Any] | None = None
+) -> list[Task]:
+    """Return the tasks of a list to learn from, each of them once: of seeds that no evaluation has, or of a name."""
+    listed = _seeds(training_seeds(seed, tasks)) if isinstance(tasks, int) else lists.named_tasks(tasks)
+    return _with_reset(reset, listed)
+
+
 def training_tasks(
     tasks: int | str | None,
     lists: _TaskLists,
@@ -59,7 +67,7 @@ def training_tasks(
     # A number is of seeds that are repeated, a text is a split or a file. More tasks begin with the same tasks.
     if tasks is None:
         return _with_reset(reset, _seeds(training_seeds(seed, count)))
-    listed = _seeds(training_seeds(seed, tasks)) if isinstance(tasks, int) else lists.named_tasks(tasks)
+    listed = listed_tasks(tasks, lists, seed=seed)
     passes = range(-(-count // len(listed)))
     order = [_shuffled(listed, derived_seed(seed, "tasks", number)) if shuffled else listed for number in passes]
     return _with_reset(reset, [task for each in order for task in each][:count])

@@ -14,6 +14,7 @@ from openenv.core.sync_client import SyncEnvClient
 from openenv.records.answers import AnswerRule, IllegalAnswers
 from openenv.train.rewards.environment_reward import ComponentReward, EnvironmentReward
 from openenv.train.rollout.sessions import Sessions
+from openenv.train.samplers import TaskSampler
 from openenv.train.tasks.order import interleaved
 from openenv.train.tasks.task_choice import check_number
 from openenv.train.tasks.task_dataset import dataset_of, numbered
@@ -59,6 +60,9 @@ class EnvSpec(SpecBase):
         illegal_answers: Effect of an illegal call. ``end``: it ends its episode. ``fallback`` and ``penalty``: it is
             not played, and the model may answer again. Where actions are texts, see `RolloutFunction`.
         illegal_penalty: Subtracted from what the model learns from, for each illegal action.
+        sampler: Chooses the task of each group of episodes that ``rollout_func`` plays in training, and learns from
+            their rewards; a row of ``tasks`` then only stands for a group. The trainer's checkpoints have its state. By
+            default each row is played.
         warns_of_hidden_text: Whether to log a warning where the text of first observations is only in their metadata,
             which no model is shown.
         **unknown: Nothing; an option that does not exist is an error that names the nearest.
@@ -100,6 +104,7 @@ class EnvSpec(SpecBase):
         reset: Mapping[str, Any] | None = None,
         illegal_answers: IllegalAnswers = "fallback",
         illegal_penalty: float = 0.0,
+        sampler: TaskSampler | None = None,
         warns_of_hidden_text: bool = True,
         **unknown: Never,
     ) -> None:
@@ -120,6 +125,7 @@ class EnvSpec(SpecBase):
             session_count=sessions,
             client_options=dict(client_options or {}),
             reset=dict(reset or {}),
+            sampler=sampler,
             warns_of_hidden_text=warns_of_hidden_text,
             rule=AnswerRule(illegal_answers, illegal_penalty),
         )
@@ -141,7 +147,16 @@ class EnvSpec(SpecBase):
 
     @property
     def environment_factory(self) -> Callable[[], Any]:
-        """Makes a ``ToolEnvironment`` for one rollout at a time, whose methods are the tools."""
+        """Makes a ``ToolEnvironment`` for one rollout at a time, whose methods are the tools.
+
+        Raises:
+            ConfigurationError: There is a ``sampler``, and TRL's own loop plays the rows of its dataset.
+        """
+        if self._spec_tasks.sampler is not None:
+            raise ConfigurationError(
+                "Expected no sampler beside environment_factory, with which TRL plays the rows of its dataset. Use "
+                "rollout_func, or leave out the sampler."
+            )
         return self._make_environment
 
     @cached_property

@@ -5,9 +5,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from openenv.adapters.text import ActionText
+from openenv.core.client.tools import TRAINER_COLUMNS
 from openenv.core.exceptions import ConfigurationError
 from openenv.records.answers import AnswerRule, IllegalAnswers
 from openenv.train.episodes.played_episode import text_of
@@ -22,6 +23,7 @@ from openenv.train.rollout.renderer import Renderer, stop_ids_of
 from openenv.train.rollout.rollout_recorder import RolloutBatch, RolloutRecorder
 from openenv.train.rollout.tool_episode import EpisodeStep
 from openenv.train.rollout.tool_renderer import ToolRenderer, Unreadable, reads_tool_calls
+from openenv.train.samplers import TaskSampler
 from openenv.train.tasks.order import prompt_groups
 from openenv.train.tasks.seeds import derived_seed
 from openenv.train.tasks.task_dataset import environment_of, unnumbered
@@ -30,7 +32,7 @@ from openenv.train.tools.contents import call_content
 from openenv.train.trl.spec_tasks import SpecBase, SpecTasks
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+    from transformers import PreTrainedTokenizerBase, TrainerState
     from trl.trainer.grpo_trainer import GRPOTrainer
 
 __all__ = ["FormName", "RolloutFunction"]
@@ -46,6 +48,9 @@ class RolloutFunction:
     The sessions are opened on the first call and stay; the spec ends them. What is sampled depends on the weights, the
     trainer's seed and the step, on nothing before it, so a resumed training samples what an undisturbed one would.
     With vLLM the randomness is vLLM's. Of several environments, each plays its prompts of a batch in turn.
+
+    Where a spec has a ``sampler``, each group of a training plays the task that it draws instead of its own row, and
+    the columns that reward functions get are the task's.
 
     Args:
         spec: The environment and its tasks, an `EnvSpec`; or several of them, an `EnvSpecs`.
@@ -107,6 +112,8 @@ class RolloutFunction:
             settings = _Settings(actions, max_action_tokens, unreadable, max_context, rule)
             renderer = (renderers or {}).get(name)
             self._rollouts[name] = _EnvironmentRollout(name, spec_tasks, settings, renderer, recorder, times)
+        self._all_tasks = list(spec._spec_tasks_by_name.values())
+        self._has_sampler = any(spec_tasks.sampler is not None for spec_tasks in self._all_tasks)
         self._has_one = list(self._rollouts) == [""]
 
     def __call__(self, prompts: Sequence[Any], trainer: "GRPOTrainer") -> dict[str, list[Any]]:
@@ -142,13 +149,22 @@ class RolloutFunction:
         """
         names = ["" if self._has_one else environment_of(prompt, self._rollouts) for prompt in prompts]
         episodes: list[dict[str, Any]] = [{} for _ in prompts]
+        tasks: list[Mapping[str, Any]] = [{} for _ in prompts]
         for name in dict.fromkeys(names):
             own = [number for number, each in enumerate(names) if each == name]
             played = self._rollouts[name].play([prompts[number] for number in own], trainer)
-            for number, episode in zip(own, played, strict=True):
-                episodes[number] = episode
+            for number, (task, episode) in zip(own, played, strict=True):
+                tasks[number], episodes[number] = task, episode
         fields = {field: [episode[field] for episode in episodes] for field in episodes[0]} if episodes else {}
+        if self._has_sampler:  # the columns of the trainer's dataset are those of other tasks
+            fields = {**self._columns(tasks), **fields}
         return fields if self._has_one else {**fields, "environment_name": names}
+
+    def _columns(self, tasks: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+        """Return the columns of tasks, and of all that a dataset's rows have."""
+        rows = chain.from_iterable(spec_tasks.rows for spec_tasks in self._all_tasks)
+        names = dict.fromkeys(chain.from_iterable(chain(rows, tasks)))
+        return {name: [task.get(name) for task in tasks] for name in names if name not in TRAINER_COLUMNS}
 
 
 @dataclass(frozen=True)
@@ -158,6 +174,49 @@ class _Settings:
     unreadable: Unreadable
     max_context: int | None
     rule: AnswerRule
+
+
+class _TaskDraws:
+    """Tasks that a sampler draws for the groups of a training, in whose checkpoints its state is.
+
+    The trainer's state is in the last file that it writes of a checkpoint: no whole checkpoint lacks it.
+    """
+
+    def __init__(self, environment: str, sampler: TaskSampler) -> None:
+        self._sampler = sampler
+        self._key = f"openenv sampler {environment}".rstrip()
+        # State of the training that drew last; another training, or the same one when it is resumed, has another.
+        self._state: TrainerState | None = None
+
+    def draw(self, count: int, trainer: "GRPOTrainer") -> list[dict[str, Any]]:
+        """Draw a task for each group, after those which the checkpoint of a resumed training has."""
+        if trainer.accelerator.num_processes > 1:
+            raise ConfigurationError(
+                f"Expected a training in one process, since each would draw tasks by its own rewards; got "
+                f"{trainer.accelerator.num_processes} processes. Leave out the sampler."
+            )
+        if trainer.state is not self._state:
+            self._state = trainer.state
+            if (kept := _callback_states(trainer).get(self._key)) is not None:
+                self._sampler.load_state_dict(kept)
+        tasks = self._sampler.sample(count)
+        if len(tasks) != count:
+            raise ConfigurationError(f"Expected {count} tasks of the sampler, got {len(tasks)}.")
+        return tasks
+
+    def update(self, task: Mapping[str, Any], episodes: Sequence[Mapping[str, Any]]) -> None:
+        """Have the sampler learn from the fields of a group's episodes; a failure has no reward."""
+        rewards = [fields["environment_reward"] for fields in episodes]
+        self._sampler.update(task, rewards, [float(sum(fields["env_mask"])) for fields in episodes])
+
+    def keep(self, trainer: "GRPOTrainer") -> None:
+        """Keep the state for the next checkpoint."""
+        _callback_states(trainer)[self._key] = self._sampler.state_dict()
+
+
+def _callback_states(trainer: "GRPOTrainer") -> dict[str, Any]:
+    states: Any = trainer.state.stateful_callbacks
+    return cast("dict[str, Any]", states)
 
 
 class _EnvironmentRollout:
@@ -176,32 +235,45 @@ class _EnvironmentRollout:
         self._times = times
         self._name = name
         self._spec_tasks = spec_tasks
+        self._draws = None if spec_tasks.sampler is None else _TaskDraws(name, spec_tasks.sampler)
         self._settings = settings
         self._given_renderer = renderer
         self._renderer: tuple[PreTrainedTokenizerBase, Renderer] | None = None
         self._calls: Counter[tuple[str, int]] = Counter()
 
-    def play(self, prompts: Sequence[Any], trainer: "GRPOTrainer") -> list[dict[str, Any]]:
-        """Play one episode for each prompt, and return the fields of each."""
+    def play(self, prompts: Sequence[Any], trainer: "GRPOTrainer") -> list[tuple[Mapping[str, Any], dict[str, Any]]]:
+        """Play one episode for each prompt, and return the task and the fields of each."""
         from openenv.train.generation.trainers import max_context_of, trainer_generator
 
         renderer = self._given_renderer or self._renderer_for(trainer)
         args: Any = trainer.args
+        model: Any = trainer.model
         max_context = min(max_context_of(trainer), self._settings.max_context or sys.maxsize)
         limits = Limits(self._spec_tasks.max_turns or sys.maxsize, max_context, args.max_completion_length)
-        plays = [self._play_of(number, prompt, renderer, limits) for number, prompt in enumerate(prompts)]
+        groups = prompt_groups(prompts)
+        draws = self._draws if model.training else None
+        drawn = [] if draws is None else draws.draw(len(groups), trainer)
+        if draws is None:
+            chosen = [(self._spec_tasks.task_of(prompt), unnumbered(prompt)) for prompt in prompts]
+        else:
+            chosen = [self._spec_tasks.drawn(task) for task, group in zip(drawn, groups, strict=True) for _ in group]
+        plays = [self._play_of(number, task, renderer, limits) for number, (task, _) in enumerate(chosen)]
         with trainer_generator(trainer, seed=self._seed(trainer)) as generator:
-            actor = ModelActor(generator, renderer, limits, list(map(unnumbered, prompts)))
+            actor = ModelActor(generator, renderer, limits, [prompt for _, prompt in chosen])
             play_together(actor, plays, self._spec_tasks.sessions, self._times)
         for play in plays:
             if play.first is not None:
                 self._spec_tasks.warn_of_hidden_text(play.first.observation)
         if self._recorder is not None:
-            self._recorder.add(self._batch(plays, prompts, trainer, renderer))
-        return list(map(self._fields, plays))
+            self._recorder.add(self._batch(plays, groups, trainer, renderer))
+        fields = list(map(self._fields, plays))
+        if draws is not None:
+            for task, group in zip(drawn, groups, strict=True):
+                draws.update(task, [fields[number] for number in group])
+            draws.keep(trainer)
+        return [(task, own) for (task, _), own in zip(chosen, fields, strict=True)]
 
-    def _play_of(self, number: int, prompt: Any, renderer: Renderer, limits: Limits) -> Play:
-        task = self._spec_tasks.task_of(prompt)
+    def _play_of(self, number: int, task: Mapping[str, Any], renderer: Renderer, limits: Limits) -> Play:
         parameters = self._spec_tasks.parameters_of(task)
         if self._recorder is not None:
             parameters = self._recorder.named(parameters)
@@ -217,14 +289,14 @@ class _EnvironmentRollout:
         return play
 
     def _batch(
-        self, plays: Sequence[Play], prompts: Sequence[Any], trainer: "GRPOTrainer", renderer: Renderer
+        self, plays: Sequence[Play], groups: Sequence[list[int]], trainer: "GRPOTrainer", renderer: Renderer
     ) -> RolloutBatch:
         tokens = chain.from_iterable((*play.episode.prompt_ids, *play.episode.completion_ids) for play in plays)
         return RolloutBatch(
             self._name,
             trainer.state.global_step + 1,
             plays,
-            [number for number, group in enumerate(prompt_groups(prompts)) for _ in group],
+            [number for number, group in enumerate(groups) for _ in group],
             _sampling_of(trainer),
             renderer.form.tools,
             renderer.texts(tokens),

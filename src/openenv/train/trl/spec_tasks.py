@@ -20,10 +20,11 @@ from openenv.core.env_server.execution.introspection import EnvironmentFactory
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.reset_check import check_reset_parameters, without_unknown
 from openenv.core.sync_client import SyncEnvClient
-from openenv.core.tasks.task_set import is_dataset
+from openenv.core.tasks.task_set import TaskSet, is_dataset
 from openenv.records.answers import CALL_REMEDIES, AnswerCounts, AnswerRule
 from openenv.train.forms.form import prompt_messages
 from openenv.train.rollout.sessions import CAPACITY_WAIT_S, Sessions, package_of
+from openenv.train.samplers import TaskSampler
 from openenv.train.tasks.task_dataset import (
     Prompt,
     foreign_prompt,
@@ -60,6 +61,7 @@ class SpecTasks:
     session_count: int | None = None
     client_options: Mapping[str, Any] = field(default_factory=dict)
     reset: Mapping[str, Any] = field(default_factory=dict)
+    sampler: TaskSampler | None = None
     warns_of_hidden_text: bool = True
     rule: AnswerRule = field(default_factory=lambda: AnswerRule(illegal_penalty=0.0))
 
@@ -114,10 +116,13 @@ class SpecTasks:
     def prompt(self, index: int) -> Prompt:
         """Return the prompt of a task, to whose last message the first observation is added."""
         tasks: Any = self.tasks
-        own = tasks[index].get("prompt") if is_dataset(tasks) else None
-        if own is not None:
-            return prompt_messages(self.instructions or "", self.system_prompt, messages_of_row(own))
-        return prompt_messages(self._goal if self.instructions is None else self.instructions, self.system_prompt)
+        return self._prompt_with(tasks[index].get("prompt") if is_dataset(tasks) else None)
+
+    def drawn(self, task: Mapping[str, Any]) -> tuple[dict[str, Any], Prompt]:
+        """Return what ``reset`` is passed for a task that the sampler has drawn, and its prompt."""
+        if is_dataset(self.tasks):
+            return {**self.reset, **task_columns(task)}, self._prompt_with(task.get("prompt"))
+        return {**self.reset, **task}, self._prompt_with(None)
 
     def task_of(self, prompt: Sequence[Mapping[str, Any]] | str) -> dict[str, Any]:
         """Return what ``reset`` is passed for a prompt of the dataset; refuse any other prompt."""
@@ -156,6 +161,11 @@ class SpecTasks:
             logger.warning("%s: %s", self.name, text)
         self.answers.clear()
 
+    def _prompt_with(self, own: Any) -> Prompt:
+        if own is not None:
+            return prompt_messages(self.instructions or "", self.system_prompt, messages_of_row(own))
+        return prompt_messages(self._goal if self.instructions is None else self.instructions, self.system_prompt)
+
     def _task(self, index: int) -> dict[str, Any]:
         return {**self.reset, **self.rows[index]}
 
@@ -181,8 +191,10 @@ class SpecTasks:
         schema = self.sessions.reset_schema
         check_reset_parameters(schema, self.reset, self.label)
         if isinstance(self.tasks, Sequence) and not isinstance(self.tasks, str):
+            labels = set(TaskSet.LISTED) - (schema or {}).get("properties", {}).keys()
             for row in self.rows:
-                check_reset_parameters(schema, row, f"{self.label[:-1]}, tasks=...)")
+                checked = {name: value for name, value in row.items() if name not in labels}
+                check_reset_parameters(schema, checked, f"{self.label[:-1]}, tasks=...)")
         return schema
 
 
