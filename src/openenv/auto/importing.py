@@ -5,6 +5,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.machinery import ModuleSpec
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -179,13 +180,7 @@ def _load_package(name: str, folder: Path) -> None:
     spec = spec_from_file_location(name, init, submodule_search_locations=[str(folder)])
     if not init.is_file() or spec is None or spec.loader is None:
         raise ConfigurationError(f"{folder} has no __init__.py, so it is no package; add an empty one.")
-    module = module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
+    _run(name, spec)
 
 
 def import_file(file: Path) -> ModuleType:
@@ -227,11 +222,15 @@ def load_file(name: str, file: Path) -> ModuleType:
     """
     spec = spec_from_file_location(name, file)
     assert spec is not None
+    with _kept_from_ending(file.name, file.parent):
+        return _run(name, spec)
+
+
+def _run(name: str, spec: ModuleSpec) -> ModuleType:
     assert spec.loader is not None
     module = sys.modules[name] = module_from_spec(spec)
     try:
-        with _kept_from_ending(file.name, file.parent):
-            spec.loader.exec_module(module)
+        spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
         raise

@@ -214,7 +214,8 @@ async def test_a_socket_that_only_reset_opens_is_the_only_session(
 
 
 def test_and_outside_a_loop(small_server: RunningServer) -> None:
-    with BlockingResettingEnv(base_url=small_server.url) as env:
+    client: Any = BlockingResettingEnv(base_url=small_server.url)
+    with client as env:
         assert env.reset().observation == 0
         assert env.step(2).observation == 2
         small_server.wait_for_sessions(1)
@@ -225,9 +226,9 @@ async def test_a_session_that_was_opened_before_the_socket_is_closed(serve: Serv
     server = serve(max_concurrent_envs=2)
     async with ResettingEnv(base_url=server.url) as env:
         await env.state()
-        assert env.session_id is not None
+        before = env.session_id
         assert (await env.reset()).observation == 0
-        assert env.session_id is None
+        assert (before is not None, env.session_id) == (True, None)
         server.wait_for_sessions(1)
 
 

@@ -18,7 +18,7 @@ class TraceValueError(TraceStoreError):
 
 
 class NoRoomError(Exception):
-    """What is stored would exceed the size that a connection is limited to."""
+    """No room: the size that a connection is limited to would be exceeded."""
 
 
 STORE_ERRORS = (sqlite3.Error, TraceStoreError)
