@@ -326,6 +326,20 @@ def test_an_installed_one_without_a_manifest_is_served_and_listed_also_where_it_
     assert any(line.startswith("torn_env: can't be imported: ") and "no_such_engine" in line for line in lines)
 
 
+@pytest.mark.parametrize("code", ["import sys\nsys.exit(3)", "1/0", "raise SystemExit('no engine')"])
+def test_actions_are_listed_past_a_package_that_raises(
+    code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_files(tmp_path / "ended_env", {"__init__.py": "", "client.py": "", "models.py": code})
+    write_files(tmp_path / "ended_env-1.0.dist-info", {"METADATA": "Name: ended-env\nRequires-Dist: openenv\n"})
+    assert folder.is_dir()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    AutoAction.list_actions()
+    lines = capsys.readouterr().out.splitlines()
+    assert "echo: EchoAction" in lines
+    assert any(line.startswith("ended_env: can't be imported: ") for line in lines)
+
+
 def test_who_answers_is_found(counter_server: RunningServer, monkeypatch: pytest.MonkeyPatch) -> None:
     assert answers_at(counter_server.url)
     monkeypatch.setenv("OPENENV_SPACE_URL", counter_server.url)

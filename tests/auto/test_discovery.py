@@ -107,6 +107,31 @@ def test_public_packages_without_the_prefix_are_found_by_what_they_require(
     assert "tally_env" in {package.module for package in list_environments()}
 
 
+@pytest.mark.parametrize("name", ["acme.tally", "Acme.Tally-Env", "acme-tally_env", "acme_tally"])
+def test_names_with_dots_are_those_with_other_separators(site: SitePackages, name: str) -> None:
+    folder = public_environment(site.folder, "acme_tally_env")
+    site.install("Acme.Tally-Env", requires="openenv")
+    assert find_environment(name).folder == folder
+
+
+@pytest.mark.parametrize(("distribution", "parent"), [("acme.tally_env", "acme"), ("openenv.tally", "")])
+def test_a_distribution_with_dots_may_have_a_package_within_others(
+    site: SitePackages, distribution: str, parent: str
+) -> None:
+    folder = public_environment(site.folder / parent, "tally_env")
+    site.install(distribution, requires="openenv-core")
+    for name in (distribution, distribution.upper(), distribution.replace(".", "-")):
+        assert find_environment(name).folder == folder
+    assert find_environment(distribution).client_class().__name__ == "TallyGameEnv"
+
+
+def test_an_environment_may_register_a_name_with_dots(site: SitePackages) -> None:
+    scaffold(site.folder, "zebra_env")
+    site.install("acme.zebra", {"acme.zebra": "zebra_env"})
+    for name in ("acme.zebra", "acme-zebra", "Acme_Zebra", "zebra"):
+        assert find_environment(name).module == "zebra_env"
+
+
 def test_a_registered_package_is_not_listed_twice(site: SitePackages) -> None:
     scaffold(site.folder, "zebra_env")
     site.install("openenv-zebra-env", {"zebra": "zebra_env"})

@@ -133,6 +133,33 @@ def test_the_authors_own_mistakes_stay_as_they_are(tmp_path: Path) -> None:
         import_from_folder("some_env.c", folder)
 
 
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"__init__.py": "", "a.py": "import sys\nsys.exit(3)"},
+        {"__init__.py": "raise SystemExit\n", "a.py": ""},
+        {"__init__.py": "", "a.py": "from some_env import b", "b.py": "import sys\n\ndef main(): exit()\n\nmain()"},
+    ],
+)
+def test_a_module_that_ends_the_process_is_an_error_with_its_line(tmp_path: Path, files: dict[str, str]) -> None:
+    folder = write_files(tmp_path / "some_env", files)
+    with pytest.raises(
+        ConfigurationError, match=r"some_env/\w+\.py, line \d: ends the process when some_env\.a is .*__main__"
+    ):
+        import_from_folder("some_env.a", folder)
+    for module in ("some_env", "some_env.a", "some_env.b"):
+        sys.modules.pop(module, None)
+
+
+def test_so_is_a_file_that_does(tmp_path: Path) -> None:
+    file = write_files(tmp_path, {"guess_ends.py": "import argparse\nargparse.ArgumentParser().parse_args(['--no'])\n"})
+    with pytest.raises(
+        ConfigurationError, match=r"guess_ends\.py, line 2: ends the process when guess_ends\.py is imported"
+    ):
+        import_file(file / "guess_ends.py")
+    assert "guess_ends" not in sys.modules
+
+
 def test_a_package_that_failed_can_be_mended_and_imported(tmp_path: Path) -> None:
     folder = write_files(tmp_path / "some_env", {"__init__.py": "1/0"})
     with pytest.raises(ZeroDivisionError):

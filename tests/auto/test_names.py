@@ -23,7 +23,7 @@ def test_a_prefix_makes_a_class_name(name: str) -> None:
 
 @given(st.from_regex(r"[a-z][a-z0-9_]{0,20}", fullmatch=True))
 def test_every_form_of_a_name_has_one_key(name: str) -> None:
-    forms = {name, name.upper(), name.replace("_", "-"), name.capitalize()}
+    forms = {name, name.upper(), name.replace("_", "-"), name.replace("_", "."), name.capitalize()}
     assert {environment_key(form) for form in forms} == {environment_key(name)}
 
 

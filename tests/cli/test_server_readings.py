@@ -72,6 +72,12 @@ class TestServerReadings:
             (200, b"other_total 1\n", "has no figures of OpenEnv"),
             (404, b"", "answered with status 404. Is it an OpenEnv server?"),
             (500, b"", "answered with status 500"),
+            (403, b"", "answered with status 403. Is it an OpenEnv server?"),
+            (
+                403,
+                b'{"detail": "Expected a token with the role watch.", "code": "UNAUTHORIZED"}',
+                "with the role watch",
+            ),
         ],
     )
     def test_what_is_no_openenv_server(self, status: int, body: bytes, message: str) -> None:

@@ -10,6 +10,9 @@ from ..rules import ABSENT, ELSEWHERE, IN_PLACE, MAX_GUESSES, Game
 # Black on green, black on yellow, white on grey: ECMA-48 "Select Graphic Rendition", 256-colour form.
 _COLOURS = {IN_PLACE: "\x1b[30;48;5;71m", ELSEWHERE: "\x1b[30;48;5;179m", ABSENT: "\x1b[97;48;5;240m"}
 _PLAIN = "\x1b[0m"
+# What is around a letter, for terminals and eyes that see no colours.
+_AROUND = {IN_PLACE: "[{}]", ELSEWHERE: "({})", ABSENT: " {} "}
+_LEGEND = "[ ] in its place, ( ) elsewhere"
 
 # The class of a letter's square, and what is read aloud of its colour.
 _KINDS = {IN_PLACE: ("in-place", "in its place"), ELSEWHERE: ("elsewhere", "elsewhere"), ABSENT: ("absent", "absent")}
@@ -59,14 +62,18 @@ def coloured(game: Game) -> str:
         game: The position.
 
     Returns:
-        Text with colour codes.
+        Text with colour codes, which says the same without them.
     """
     rows = [
-        "".join(f"{_COLOURS[mark]} {letter} {_PLAIN}" for letter, mark in zip(guess.upper(), marks, strict=True))
+        "".join(
+            _COLOURS[mark] + _AROUND[mark].format(letter) + _PLAIN
+            for letter, mark in zip(guess.upper(), marks, strict=True)
+        )
         for guess, marks in zip(game.guesses, game.feedbacks, strict=True)
     ]
     empty = [" _ " * len(game.secret)] * game.guesses_left
-    return "\n".join([*rows, *empty, _standing(game)])
+    legend = [_LEGEND] if rows else []
+    return "\n".join([*rows, *empty, _standing(game), *legend])
 
 
 def as_html(observation: Mapping[str, Any]) -> str:

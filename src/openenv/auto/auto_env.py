@@ -22,7 +22,6 @@ from openenv.core.exceptions import (
     ConfigurationError,
     ConnectionFailedError,
     EnvironmentNotFoundError,
-    OpenEnvError,
 )
 from openenv.core.generic_client import GenericAction, GenericEnvClient
 from openenv.core.providers.base import ContainerProvider
@@ -316,8 +315,8 @@ def _named(target: Target) -> Target:
 def _action_name(package: EnvironmentPackage) -> str:
     try:
         return package.action_class().__name__
-    except (OpenEnvError, ImportError) as error:
-        return f"can't be imported: {error}"
+    except Exception as error:  # noqa: BLE001  # an author's module may raise anything
+        return f"can't be imported: {type(error).__name__}: {error!s:.500}"
 
 
 def _distribution(package: EnvironmentPackage) -> str:

@@ -60,8 +60,7 @@ class Registration:
         Raises:
             ConfigurationError: The package is not there, or its manifest is not as it must be.
         """
-        top, *below = self.module.split(".")
-        folders = [home.joinpath(*below) for home in _folders_of(top) if home.joinpath(*below).is_dir()]
+        folders = _folders_of(self.module)
         if not folders:
             raise ConfigurationError(
                 f"The environment {self.name!r} is registered as {self.module}, which can't be found; "
@@ -252,8 +251,8 @@ def short_name(target: Any) -> str:
 
 
 def _choose(name: str, registrations: list[Registration]) -> Registration:
-    key = environment_key(name)
-    found = [each for each in registrations if key in (environment_key(each.name), environment_key(each.module))]
+    keys = {environment_key(name), environment_key(name).removeprefix(environment_key(PUBLIC_PREFIX))}
+    found = [each for each in registrations if keys & {environment_key(each.name), environment_key(each.module)}]
     if not found:
         raise EnvironmentNotFoundError(_unknown_name(name, registrations))
     if len(found) > 1:
@@ -294,12 +293,16 @@ def _is_public(distribution: Distribution) -> bool:
 
 
 def _modules_of(distribution: Distribution) -> Iterator[str]:
-    """Yield the names that its package may have: ``my_env`` for ``openenv-my``, or those that setuptools lists."""
+    """Yield the names that its package may have: ``my_env`` for ``openenv-my``, or those that setuptools lists.
+
+    A distribution with dots in its name may have a package within others.
+    """
     from packaging.utils import canonicalize_name  # few installations have such a distribution
 
     name = canonicalize_name(distribution.name).removeprefix(PUBLIC_PREFIX).replace("-", "_")
     yield f"{name.removesuffix('_env')}_env"  # before ``name``: openenv-textarena is not the library textarena
     yield name
+    yield distribution.name.replace("-", "_")
     yield from (distribution.read_text("top_level.txt") or "").split()
 
 
@@ -309,8 +312,11 @@ def _is_environment(module: str) -> bool:
 
 
 def _folders_of(module: str) -> list[Path]:
-    spec = find_spec(module) if module.isidentifier() else None
-    return [] if spec is None else [Path(home) for home in spec.submodule_search_locations or ()]
+    """Return the folders of a package; none of the packages around it is imported."""
+    top, *below = module.split(".")
+    spec = find_spec(top) if top.isidentifier() else None
+    homes = [] if spec is None else [Path(home).joinpath(*below) for home in spec.submodule_search_locations or ()]
+    return [home for home in homes if home.is_dir()]
 
 
 def _missing_folder(folder: Path) -> str:

@@ -1,9 +1,11 @@
 """Imports of an environment's modules from its folder, whatever else is installed under the same name."""
 
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.machinery import ModuleSpec
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -58,17 +60,37 @@ def import_from_folder(module: str, top_folder: Path) -> ModuleType:
             processes that the environment may start.
 
     Raises:
-        ConfigurationError: The package is loaded from another folder already, or needs a module that is not installed.
+        ConfigurationError: The package is loaded from another folder already, needs a module that is not installed, or
+            ends the process.
     """
     top = module.partition(".")[0]
     try:
-        _ensure_package(top, top_folder)
-        return import_module(module)
+        with _kept_from_ending(module, top_folder):
+            _ensure_package(top, top_folder)
+            return import_module(module)
     except ModuleNotFoundError as error:
         missing = error.name or ""
         if missing.partition(".")[0] == top:
             raise
         raise ConfigurationError(_about_missing(module, top_folder, missing)) from error
+
+
+@contextmanager
+def _kept_from_ending(module: str, folder: Path) -> Iterator[None]:
+    """Have a module that ends the process where it is imported be an error like any other.
+
+    Raises:
+        ConfigurationError: It does.
+    """
+    try:
+        yield
+    except SystemExit as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [frame for frame in frames if frame.filename.startswith(str(folder.absolute()))] or frames
+        raise ConfigurationError(
+            f"{own[-1].filename}, line {own[-1].lineno}: ends the process when {module} is imported ({own[-1].line}); "
+            'put what only a program does under `if __name__ == "__main__":`.'
+        ) from error
 
 
 def _about_missing(module: str, folder: Path, missing: str) -> str:
@@ -158,13 +180,7 @@ def _load_package(name: str, folder: Path) -> None:
     spec = spec_from_file_location(name, init, submodule_search_locations=[str(folder)])
     if not init.is_file() or spec is None or spec.loader is None:
         raise ConfigurationError(f"{folder} has no __init__.py, so it is no package; add an empty one.")
-    module = module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
+    _run(name, spec)
 
 
 def import_file(file: Path) -> ModuleType:
@@ -199,9 +215,18 @@ def _import_alone(name: str, file: Path) -> ModuleType:
 
 
 def load_file(name: str, file: Path) -> ModuleType:
-    """Run a file as the module of a name, which is loaded afterwards, but not where it raises."""
+    """Run a file as the module of a name, which is loaded afterwards, but not where it raises.
+
+    Raises:
+        ConfigurationError: It ends the process.
+    """
     spec = spec_from_file_location(name, file)
     assert spec is not None
+    with _kept_from_ending(file.name, file.parent):
+        return _run(name, spec)
+
+
+def _run(name: str, spec: ModuleSpec) -> ModuleType:
     assert spec.loader is not None
     module = sys.modules[name] = module_from_spec(spec)
     try:

@@ -1,14 +1,18 @@
 """Forms of an environment's name."""
 
+import re
+
+_SEPARATORS = re.compile(r"[-_.]+")
+
 
 def environment_key(name: str) -> str:
-    """Return the key of a name, which all its forms have.
+    """Return the key of a name, which all its forms have; separators are alike, as in the names of distributions.
 
     Example:
-        >>> {environment_key(name) for name in ("wordle", "wordle-env", "wordle_env", "Wordle")}
+        >>> {environment_key(name) for name in ("wordle", "wordle-env", "wordle_env", "Wordle", "Wordle.Env")}
         {'wordle'}
     """
-    return name.lower().replace("-", "_").removesuffix("_env")
+    return _SEPARATORS.sub("_", name.lower()).removesuffix("_env")
 
 
 def class_prefix(name: str) -> str:

@@ -241,6 +241,8 @@ class ServerReadings:
                 return None
             if error.code == 401:
                 raise unauthorized(self.url, sentence) from error
+            if error.code == 403 and sentence is not None:  # the role of the token, or a name of the server
+                raise ConnectionFailedError(f"{self.url} refused the request: {sentence}") from error
             raise ConnectionFailedError(
                 f"{self.url} answered with status {error.code}. Is it an OpenEnv server?"
             ) from error

@@ -271,7 +271,7 @@ class TestOffLoopback:
         file = tmp_path / "tokens.toml"
         file.write_text('[trainer]\ntoken = "of-the-trainer"\nrole = "play"\n')
         text = self.printed(tmp_path, "--tokens", file)
-        assert "with one of the tokens in the file that OPENENV_TOKENS names." in text
+        assert f"with one of the tokens in {file}." in text
         assert "export" not in text
         assert "of-the-trainer" not in text
 

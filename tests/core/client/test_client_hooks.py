@@ -170,6 +170,77 @@ async def test_and_in_a_running_loop(small_server: RunningServer, client_class: 
         assert (await env.reset()).observation == 0, "the next call opens a session"
 
 
+class ResettingEnv(RememberingEnv):
+    """Opens its socket in ``reset`` alone."""
+
+    async def reset(self, **arguments: Any) -> Any:
+        if self._ws is None:
+            self._ws = await websockets.connect(str(self._ws_url))
+        return await super().reset(**arguments)
+
+
+class BlockingResettingEnv(RememberingEnv):
+    """The same, blocking, in a method that ``reset`` calls, with a request of its own."""
+
+    def reset(self, **arguments: Any) -> Any:
+        self._hello()
+        return super().reset(**arguments)
+
+    def _hello(self) -> None:
+        self._ws = connect_blocking(str(self._ws_url)).__enter__()
+        self._ws.send('{"type": "state"}')
+        assert json.loads(self._ws.recv())["type"] == "state"
+
+
+class InheritingEnv(ResettingEnv):
+    """The same as its base, and extends ``connect``."""
+
+    async def connect(self) -> Any:
+        return await super().connect()
+
+
+LATE_SOCKET_CLIENTS = (ResettingEnv, BlockingResettingEnv, InheritingEnv)
+
+
+@pytest.mark.parametrize("client_class", LATE_SOCKET_CLIENTS)
+async def test_a_socket_that_only_reset_opens_is_the_only_session(
+    small_server: RunningServer, client_class: type[Any]
+) -> None:
+    async with client_class(base_url=small_server.url) as env:
+        assert (await env.reset()).observation == 0
+        assert (await env.step(2)).observation == 2
+        small_server.wait_for_sessions(1)
+    small_server.wait_for_sessions(0)
+
+
+def test_and_outside_a_loop(small_server: RunningServer) -> None:
+    client: Any = BlockingResettingEnv(base_url=small_server.url)
+    with client as env:
+        assert env.reset().observation == 0
+        assert env.step(2).observation == 2
+        small_server.wait_for_sessions(1)
+    small_server.wait_for_sessions(0)
+
+
+async def test_a_session_that_was_opened_before_the_socket_is_closed(serve: Serve) -> None:
+    server = serve(max_concurrent_envs=2)
+    async with ResettingEnv(base_url=server.url) as env:
+        await env.state()
+        before = env.session_id
+        assert (await env.reset()).observation == 0
+        assert (before is not None, env.session_id) == (True, None)
+        server.wait_for_sessions(1)
+
+
+def test_a_subclass_that_only_reads_the_socket_connects_at_once(small_server: RunningServer) -> None:
+    class ReadingEnv(RememberingEnv):
+        def limit(self) -> Any:
+            return self._ws
+
+    with ReadingEnv(base_url=small_server.url):
+        small_server.wait_for_sessions(1)
+
+
 @pytest.mark.parametrize("client_class", SOCKET_CLIENTS)
 async def test_calls_that_come_together_take_turns(small_server: RunningServer, client_class: type[Any]) -> None:
     async with client_class(base_url=small_server.url) as env:

@@ -27,16 +27,28 @@ def test_the_secret_is_told_at_the_end_and_not_before() -> None:
 
 def test_the_coloured_board_has_a_colour_for_each_mark_and_a_row_for_each_guess() -> None:
     board = coloured(Game("mouse", ("stare",)))
-    assert re.findall(r"\x1b\[\d+;48;5;(\d+)m (\w) ", board) == [
-        ("179", "S"),
-        ("240", "T"),
-        ("240", "A"),
-        ("240", "R"),
-        ("71", "E"),
+    assert re.findall(r"\x1b\[\d+;48;5;(\d+)m(.\w.)", board) == [
+        ("179", "(S)"),
+        ("240", " T "),
+        ("240", " A "),
+        ("240", " R "),
+        ("71", "[E]"),
     ]
     assert board.count("\n _ ") == 5
     assert board.count("\x1b[0m") == 5
     assert "mouse" not in board.lower()
+
+
+def test_the_coloured_board_says_the_same_without_colours_and_explains_its_marks_once_there_are_any() -> None:
+    board = re.sub("\x1b.*?m", "", coloured(Game("mouse", ("stare", "house"))))
+    assert board.splitlines() == [
+        "(S) T  A  R [E]",
+        " H [O][U][S][E]",
+        *[" _  _  _  _  _ "] * 4,
+        "4 guesses left.",
+        "[ ] in its place, ( ) elsewhere",
+    ]
+    assert "elsewhere" not in coloured(Game("mouse"))
 
 
 def test_the_board_of_the_page_has_a_cell_for_each_letter_and_says_how_the_game_ended() -> None:

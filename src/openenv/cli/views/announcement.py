@@ -63,9 +63,8 @@ class Announcement:
         elif auth_requirement.token is RequiredToken.OF_APPLICATION:
             typer.echo(f"{who} it at {url} with the token that the environment's server sets.")
         elif auth_requirement.token is RequiredToken.OF_FILE:
-            typer.echo(
-                f"{who} it at {url} with one of the tokens in the file that {SETTINGS['tokens'].variable} names."
-            )
+            file = os.environ.get(SETTINGS["tokens"].variable, "the file that the environment's server names")
+            typer.echo(f"{who} it at {url} with one of the tokens in {file}.")
         elif not self.made_token:
             typer.echo(f"{who} it at {url} with the token that {TOKEN_VARIABLE} holds here.")
         else:

@@ -33,7 +33,7 @@ from openenv.core.client.server_api import fetch_metadata, fetch_schemas, fetch_
 from openenv.core.client.sync import SyncEnvClient
 from openenv.core.client.transport.connection import Endpoint
 from openenv.core.client.transport.pool import open_session
-from openenv.core.client.transport.raw_socket import close_raw, exchange_raw
+from openenv.core.client.transport.raw_socket import close_raw, exchange_raw, opens_socket
 from openenv.core.client.transport.session import (
     RESET,
     ClientSession,
@@ -268,7 +268,7 @@ class EnvClient(Bootstrapping, Done, ABC, Generic[ActT, ObsT, StateT]):
 
     @blocks_outside_loop
     async def connect(self) -> Self:
-        """Open the session now instead of with the first call.
+        """Open the session now instead of with the first call, unless the class opens a socket of its own by ``_ws``.
 
         Raises:
             ConfigurationError: The address or a header is none.
@@ -278,7 +278,9 @@ class EnvClient(Bootstrapping, Done, ABC, Generic[ActT, ObsT, StateT]):
                 answer only.
             ServerUnauthorizedError: The server asks for a token, or for another one.
         """
-        if self._ws is None:
+        if self._ws is None and opens_socket(type(self), EnvClient):
+            await self._started()
+        elif self._ws is None:
             await self._ensure_session()
         return self
 
@@ -602,6 +604,9 @@ class EnvClient(Bootstrapping, Done, ABC, Generic[ActT, ObsT, StateT]):
         if self._ws is not None:
             async with self._ws_lock.here():  # of calls that come together, each reads its own answer
                 if self._ws is not None:
+                    session, self._client_session = self._client_session, None
+                    if session is not None:  # opened before the subclass made its socket
+                        await session.close()
                     return read_answer(None, await self._exchange_raw(kind, data), expected, parse)
         session = self._session_here() or await self._ensure_session(kind)
         try:

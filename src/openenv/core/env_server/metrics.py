@@ -62,7 +62,7 @@ differs; the environment is another one; another server resumed the session; no 
 read; any other reason."""
 
 
-TRACE_LOSSES = ("backlog", "encoding", "refused", "other")
+TRACE_LOSSES = ("backlog", "encoding", "refused", "size", "other")
 """Reasons for a lost part of an episode's trace: too much waited to be written; it has no form as JSON; the database
 refuses one of its values; any other reason, which is in the log."""
 

@@ -124,7 +124,7 @@ def test_a_client_s_next_call_says_that_its_token_is_refused(serve: Serve, file:
         client.reset()
         file.write_text(KEPT)
         eventually(lambda: clients_of(server) == [], "the session has ended")
-        with pytest.raises(OpenEnvError, match="token"):
+        with pytest.raises(OpenEnvError, match="The token trainer was removed, and the session is lost"):
             client.step({"amount": 1})
 
 

@@ -188,9 +188,9 @@ class OnFullDisk(FileConnection):
     is_full = False
 
     @contextmanager
-    def changing(self, *, removes: bool = False) -> Iterator[None]:
+    def changing(self, *, removes: bool = False, adds: int = 0) -> Iterator[None]:
         self.execute(f"PRAGMA max_page_count = {1 if self.is_full else 2**31 - 1}")  # never less than there are
-        with super().changing(removes=removes):
+        with super().changing(removes=removes, adds=adds):
             yield
 
 
@@ -396,6 +396,20 @@ class NoisyEnvironment(CounterEnvironment):
         return seen
 
 
+class EndlessEnvironment(NoisyEnvironment):
+    """The same, and ends with a step of 10 alone."""
+
+    def step(self, action: Add) -> Total:
+        seen = super().step(action)
+        seen.done = action.amount == 10
+        return seen
+
+
+def endings(file: Path) -> list[str | None]:
+    with traces.open(file) as opened:
+        return [episode.ending for episode in opened.episodes()]
+
+
 def size_on_disk(file: Path) -> int:
     return sum(part.stat().st_size for part in file.parent.glob(f"{file.name}*"))
 
@@ -420,18 +434,72 @@ def test_a_file_stays_within_a_tenth_of_its_largest_size_with_its_log(serve: Ser
         assert (newest.seed, newest.ending, len(list(opened.entries(newest.id)))) == ("59", "done", 7)
 
 
+@pytest.mark.level("process")  # megabytes are written
+def test_episodes_that_still_run_fill_no_more_than_the_largest_size_and_their_ends_are_on_record(
+    serve: Serve, file: Path
+) -> None:
+    server = serve(EndlessEnvironment, traces=file, traces_max_size_mb=4)
+    metrics = server.app.state.sessions.metrics
+    largest = 0
+    with server.wire() as wire, server.wire() as other:
+        for number, one in enumerate((wire, other)):
+            one.reset(seed=number)
+        while not metrics.trace_parts_dropped["size"]:
+            for one in (wire, other):
+                one.step(amount=1)
+            largest = max(largest, size_on_disk(file))
+        eventually(lambda: metrics.traces_failing, "the metrics say so")
+        for one in (wire, other):
+            assert one.step(amount=10)["data"]["done"]
+        eventually(lambda: set(endings(file)) == {"done"}, "both have ended on record")
+        play(server, 2)
+        eventually(lambda: "2" in listed(file), "the next episode is on record")
+        eventually(lambda: not metrics.traces_failing, "they are written again")
+    server.stop()
+    assert 3.5 < max(largest, size_on_disk(file)) / 1024**2 <= 4.4
+    with traces.open(file) as opened:
+        check_is_whole(next(iter(opened.episodes())), list(opened.entries("1-3")))
+
+
+@pytest.mark.level("process")  # megabytes are written
+def test_a_log_that_another_process_reads_stays_within_a_tenth_and_what_waits_is_written_later(
+    serve: Serve, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("openenv.core.env_server.traces.sqlite.BUSY_TIMEOUT_S", 0.1)
+    server = serve(NoisyEnvironment, traces=file, traces_max_size_mb=16)
+    metrics = server.app.state.sessions.metrics
+    play(server, 0)
+    eventually(lambda: file.exists() and listed(file) == ["0"], "the first episode is on record")
+    largest = 0
+    with connected(file) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM episode").fetchall()
+        for seed in range(1, 12):
+            with server.wire() as wire:
+                wire.reset(seed=seed)
+                for amount in (*[1] * 9, 5):
+                    wire.step(amount=amount)
+            largest = max(largest, size_on_disk(file))
+        eventually(lambda: metrics.traces_failing, "there is no room in the log")
+        largest = max(largest, size_on_disk(file))
+    eventually(lambda: len(listed(file)) == 12, "what waited is on record")
+    server.stop()
+    assert largest / 1024**2 <= 1.7
+    assert not metrics.trace_parts_dropped
+
+
 class OnceLocked(FileConnection):
     """Connection to a file whose third transaction from some moment on meets a lock."""
 
     left: int | None = None
 
     @contextmanager
-    def changing(self, *, removes: bool = False) -> Iterator[None]:
+    def changing(self, *, removes: bool = False, adds: int = 0) -> Iterator[None]:
         if OnceLocked.left is not None:
             OnceLocked.left -= 1
             if OnceLocked.left == 0:
                 raise sqlite3.OperationalError("database is locked")
-        with super().changing(removes=removes):
+        with super().changing(removes=removes, adds=adds):
             yield
 
 

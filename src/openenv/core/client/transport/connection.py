@@ -318,7 +318,7 @@ class Connection(ClientConnection):
         """Say which side ended the connection and why, as the beginning of a sentence."""
         received = self.protocol.close_rcvd
         if received is not None and self.protocol.close_rcvd_then_sent:
-            return f"The server closed the connection with code {received.code} {received.reason}".rstrip()
+            return f"The server closed the connection with code {received.code} {received.reason}".rstrip(" .")
         if not self.usable:
             return "The client closed the connection, by close() or since another call got no answer in time"
         if self._pong_is_overdue():

@@ -5,8 +5,11 @@ the legacy wire.
 """
 
 import asyncio
+import dis
 from contextlib import suppress
-from inspect import iscoroutinefunction
+from functools import cache
+from inspect import iscoroutinefunction, isfunction
+from types import FunctionType
 from typing import Any
 
 from websockets.exceptions import ConnectionClosed
@@ -15,6 +18,18 @@ from openenv.core.client.transport.session import legacy_message, parsed, timed_
 from openenv.core.exceptions import ClientModeError, ConnectionLostError
 
 _closing: set[asyncio.Task[None]] = set()
+
+
+@cache
+def opens_socket(cls: type, base: type) -> bool:
+    """Return whether a method of a client's class sets ``_ws``, at whatever time.
+
+    Args:
+        cls: The class.
+        base: The class whose methods, and those of its bases, are not looked at.
+    """
+    functions = (each for owner in cls.__mro__ if owner not in base.__mro__ for each in vars(owner).values())
+    return any(isfunction(each) and _sets_socket(each) for each in functions)
 
 
 async def exchange_raw(socket: Any, kind: bytes, data: bytes | None, timeout_s: float | None) -> Any:
@@ -69,6 +84,10 @@ def drop_raw(socket: Any) -> None:
     task = asyncio.get_running_loop().create_task(close_raw(socket))
     _closing.add(task)
     task.add_done_callback(_closing.discard)
+
+
+def _sets_socket(function: FunctionType) -> bool:
+    return any(each.opname == "STORE_ATTR" and each.argval == "_ws" for each in dis.get_instructions(function))
 
 
 async def _exchange(socket: Any, request: str) -> str | bytes:

@@ -17,6 +17,10 @@ class TraceValueError(TraceStoreError):
     """A database refuses a value, and would refuse it again."""
 
 
+class NoRoomError(Exception):
+    """No room: the size that a connection is limited to would be exceeded."""
+
+
 STORE_ERRORS = (sqlite3.Error, TraceStoreError)
 """Errors of both kinds of databases."""
 
@@ -75,21 +79,22 @@ class TraceConnection(Protocol):
     def rows_within(self, sql: str, values: Values, seconds: float) -> list[Any] | None:
         """Return rows; ``None`` if finding them takes longer."""
 
-    def changing(self, *, removes: bool = False) -> AbstractContextManager[None]:
+    def changing(self, *, removes: bool = False, adds: int = 0) -> AbstractContextManager[None]:
         """Open a transaction for changes, which is rolled back on an exception.
 
         Args:
             removes: Whether rows are removed that other processes might refer to meanwhile.
+            adds: Bytes that it adds.
+
+        Raises:
+            NoRoomError: They would exceed the size of ``limit``, as far as that can be found out many times a second.
         """
 
     def used_bytes(self) -> int:
         """Return the size of what is stored."""
 
-    def exceeds(self, max_bytes: float) -> bool:
-        """Return whether more is stored, as far as that can be found out many times a second."""
-
-    def limit_log(self, max_bytes: float) -> None:
-        """Keep a log of changes, where the database has one beside what is stored, within a share of a size."""
+    def limit(self, max_bytes: float) -> None:
+        """Keep what is stored within a size, and a log of changes beside it within a tenth of that."""
 
     def now(self) -> float:
         """Return the time in seconds since 1970, by the clock that is the same for all who write the tables."""

@@ -110,8 +110,8 @@ class PostgresConnection:
                 return None
 
     @contextmanager
-    def changing(self, *, removes: bool = False) -> Iterator[None]:
-        """See ``TraceConnection``."""
+    def changing(self, *, removes: bool = False, adds: int = 0) -> Iterator[None]:
+        """See ``TraceConnection``. Never lacks room: adding up takes a lock that all writers wait for."""
         lock = "pg_advisory_xact_lock" if removes else "pg_advisory_xact_lock_shared"
         with self._address.errors(), self._connection.transaction():
             self._connection.execute(f"SELECT {lock}(%s, %s)", (_LOCK, _WRITING))
@@ -123,12 +123,8 @@ class PostgresConnection:
             ((size,),) = self.execute(_ADD_UP).fetchall()
         return int(size)
 
-    def exceeds(self, max_bytes: float) -> bool:
-        """See ``TraceConnection``. Adding up takes a lock that all writers wait for."""
-        return False
-
-    def limit_log(self, max_bytes: float) -> None:
-        """See ``TraceConnection``. The database's own settings limit it."""
+    def limit(self, max_bytes: float) -> None:
+        """See ``TraceConnection``. Only the removal of old episodes limits it."""
 
     def now(self) -> float:
         """See ``TraceConnection``. The clock is that of the database's machine."""

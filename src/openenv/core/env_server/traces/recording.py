@@ -216,7 +216,7 @@ class TraceRecorder:
     def added_large(self, size: int) -> None:
         """Count a large entry that was collected, of so many characters."""
         self._large += size
-        if self._large > _MOST_COLLECTED:
+        if self._large > min(_MOST_COLLECTED, self._writer.piece_bytes):
             self._hand_over()
 
     def changed(self, trace: EpisodeTrace) -> None:

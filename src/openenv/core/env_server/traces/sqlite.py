@@ -1,6 +1,7 @@
 """Traces in a file of SQLite."""
 
 import atexit
+import math
 import shutil
 import sqlite3
 import tempfile
@@ -15,7 +16,7 @@ from typing import Any
 from urllib.parse import quote
 
 from openenv.core.env_server.sqlite_writing import pragma, used_bytes, writing
-from openenv.core.env_server.traces.database import Values
+from openenv.core.env_server.traces.database import NoRoomError, Values
 from openenv.core.env_server.traces.summaries import fill
 from openenv.core.env_server.traces.tables import FIRST_WITH_SUMMARIES, VERSION, check, create_tables, upgrade_tables
 from openenv.core.exceptions import ConfigurationError
@@ -25,9 +26,13 @@ BUSY_TIMEOUT_S = 5.0
 
 # Size of the write-ahead log in bytes to which it is cut after a checkpoint; less where what is stored is limited.
 _MOST_IN_WAL = 32 * 1024 * 1024
-_SHARE_OF_WAL = 0.02
+# Shares of a limited size: what is stored, the log after which it is emptied, and the log with what is to be added;
+# other processes write it, too.
+_STORED, _SHARE_OF_WAL, _LARGEST_SHARE_OF_WAL = 0.95, 0.02, 0.1
 # Milliseconds that emptying the log waits for readers.
 _PATIENCE_MS = 20
+# Seconds between two tries to empty a log without room.
+_PAUSE_S = 0.01
 # SQLite is built for 999 parameters of a statement or more.
 _ROWS_IN_STATEMENT = 50
 # Operations of SQLite's machine, some twenty for each row, between two looks at the clock.
@@ -39,9 +44,9 @@ _NOT_WRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
 class FileConnection(sqlite3.Connection):
     """Connection to a file; see ``TraceConnection``."""
 
-    # Set by ``limit_log``: the write-ahead log, and its size in bytes above which it is emptied.
+    # Set by ``limit``: the largest size in bytes, and the write-ahead log.
+    _max_bytes = math.inf
     _log: Path | None = None
-    _most_in_log = 0.0
 
     def insert(self, table: str, columns: Sequence[str], rows: Sequence[Values], on_conflict: str) -> None:
         """See ``TraceConnection``. A statement has many rows: after each, the thread waits for Python's lock."""
@@ -69,26 +74,49 @@ class FileConnection(sqlite3.Connection):
             self.set_progress_handler(None, 0)
 
     @contextmanager
-    def changing(self, *, removes: bool = False) -> Iterator[None]:
-        """See ``TraceConnection``. One process writes at a time."""
-        with writing(self):
+    def changing(self, *, removes: bool = False, adds: int = 0) -> Iterator[None]:
+        """See ``TraceConnection``. One process writes at a time, so that all of them together keep to the limit."""
+        with ExitStack() as transaction:
+            self._begin(transaction, adds)
+            if adds and used_bytes(self) + adds > self._max_bytes * _STORED:
+                raise NoRoomError
             yield
-        if self._log is not None and self._log.exists() and self._log.stat().st_size > self._most_in_log:
+        if self._log_size() > min(_MOST_IN_WAL, self._max_bytes * _SHARE_OF_WAL):
             self._empty_log()
+
+    def _begin(self, transaction: ExitStack, adds: int) -> None:
+        """Begin a transaction with a log that has room for it, which may have to be emptied first.
+
+        Raises:
+            OperationalError: Another process reads the log, so that it can't be emptied.
+        """
+        until = time.monotonic() + BUSY_TIMEOUT_S
+        while True:
+            transaction.enter_context(writing(self))
+            if self._log_size() + adds <= self._max_bytes * _LARGEST_SHARE_OF_WAL:
+                return
+            transaction.close()
+            if time.monotonic() > until:
+                raise sqlite3.OperationalError("its log can't be emptied, as another process reads it")
+            self._empty_log()
+            time.sleep(_PAUSE_S)
 
     def used_bytes(self) -> int:
         """See ``TraceConnection``. The file itself keeps the space of removed episodes for new ones."""
         return used_bytes(self)
 
-    def exceeds(self, max_bytes: float) -> bool:
-        """See ``TraceConnection``."""
-        return used_bytes(self) > max_bytes
-
-    def limit_log(self, max_bytes: float) -> None:
+    def limit(self, max_bytes: float) -> None:
         """See ``TraceConnection``. A transaction is in the log as a whole, before it is in the file."""
         (_, _, path) = self.execute("PRAGMA database_list").fetchone()
         self._log = _log_of(Path(path))
-        self._most_in_log = min(_MOST_IN_WAL, max_bytes * _SHARE_OF_WAL)
+        self._max_bytes = max_bytes
+
+    def _log_size(self) -> int:
+        """Return the size of the log of a limited file."""
+        try:
+            return 0 if self._log is None else self._log.stat().st_size
+        except FileNotFoundError:
+            return 0
 
     def _empty_log(self) -> None:
         """Write the log into the file, and cut it; not while another connection reads it, which the next try does."""

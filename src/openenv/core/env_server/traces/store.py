@@ -168,18 +168,20 @@ def alive_since(connection: TraceConnection) -> float:
     return connection.now() - _ALIVE_S
 
 
-def write(connection: TraceConnection, run: Run, parts: Sequence[EncodedPart]) -> None:
+def write(connection: TraceConnection, run: Run, parts: Sequence[EncodedPart], size: int = 0) -> None:
     """Write parts, all or none; without any, only that the run is alive.
 
     Args:
         connection: Connection to the database.
         run: The run that recorded the parts.
         parts: The parts.
+        size: Size of their contents in bytes.
 
     Raises:
+        NoRoomError: There is no room for them.
         TraceStoreError: The run is not in the tables any more, since they were made again.
     """
-    with connection.changing():
+    with connection.changing(adds=size):
         alive = "UPDATE run SET seen_at = ? WHERE number = ? AND started_at = ?"
         seen = connection.execute(alive, (connection.now(), *run))
         if seen.rowcount != 1:

@@ -13,7 +13,13 @@ from typing import Any, NamedTuple
 
 from openenv.core.env_server.metrics import Metrics
 from openenv.core.env_server.traces.columns import VALUES, encoded_entries
-from openenv.core.env_server.traces.database import REFUSALS, STORE_ERRORS, TraceConnection, TraceDatabase
+from openenv.core.env_server.traces.database import (
+    REFUSALS,
+    STORE_ERRORS,
+    NoRoomError,
+    TraceConnection,
+    TraceDatabase,
+)
 from openenv.core.env_server.traces.encoding import without_blobs
 from openenv.core.env_server.traces.omission import columns_of
 from openenv.core.env_server.traces.store import (
@@ -41,10 +47,14 @@ _CHOSEN = ("episode_id", "seed", "split", "task_index")
 _RETRY_EVERY_S = 1.0
 _HEARTBEAT_EVERY_S = 20.0
 _PRUNE_EVERY_S = 30.0
-# Shares of the largest size of a file: what is written at once, when old episodes are removed, and to which size. The
-# file never gets smaller, and has a log beside it.
-_SHARE_OF_PIECE, _FULL, _PRUNED = 0.02, 0.95, 0.9
+# Shares of the largest size: what is written at once, the largest part, and to what old episodes are removed where room
+# is lacking. A file never gets smaller, and has a log beside it.
+_SHARE_OF_PIECE, _SHARE_OF_PART, _PRUNED = 0.02, 0.1, 0.9
 _LEAST_PIECE = 64 * 1024
+_NO_ROOM = (
+    "their largest size leaves no room, as the episodes there still run or a part of one is larger than a tenth of it: "
+    "raise traces_max_size_mb"
+)
 # Seconds for the last writes at shutdown.
 _CLOSE_TIMEOUT_S = 10.0
 
@@ -84,6 +94,11 @@ class Retention:
     max_age_s: float
     max_bytes: float
 
+    @property
+    def piece_bytes(self) -> float:
+        """Bytes that are written at once, and of an episode's part, where it can be that small."""
+        return max(_LEAST_PIECE, self.max_bytes * _SHARE_OF_PIECE)
+
 
 @dataclass(frozen=True, slots=True)
 class Hidden:
@@ -110,9 +125,13 @@ class TraceWriter:
         retention: Its bounds.
         metrics: Metrics to count in.
         hidden: What is never stored.
+
+    Attributes:
+        piece_bytes: That of ``Retention``.
     """
 
     def __init__(self, location: str | Path, retention: Retention, metrics: Metrics, hidden: Hidden) -> None:
+        self.piece_bytes = retention.piece_bytes
         self._database = database_at(location)
         self._name = self._database.name
         self._retention = retention
@@ -231,12 +250,18 @@ class _Writing:
                 self._lose(1, "encoding", error)
 
     def _write(self) -> None:
+        dropped = self._metrics.trace_parts_dropped["size"]
         try:
             self._write_pieces(*self._open())
         except (OSError, *STORE_ERRORS, ConfigurationError) as error:
             self._fail(error)
+            if not isinstance(error, OperationalError):  # the file is another one or damaged, or the connection is lost
+                self._close()
             return
-        self._succeed()
+        if self._metrics.trace_parts_dropped["size"] > dropped:
+            self._fail(NoRoomError(_NO_ROOM))
+        else:
+            self._succeed()
         self._forget_written()
 
     def _write_pieces(self, connection: TraceConnection, run: Run) -> None:
@@ -244,11 +269,8 @@ class _Writing:
         most = len(self._unwritten)
         while True:
             count, size = self._fitting(most)
-            piece = self._unwritten[:count]
-            if connection.exceeds(self._retention.max_bytes * _FULL - size):
-                self._prune(connection, size)
             try:
-                write(connection, run, piece)
+                self._write_piece(connection, run, self._unwritten[:count], size)
             except REFUSALS as error:
                 if count > 1:
                     most = count // 2
@@ -259,11 +281,27 @@ class _Writing:
             if not self._unwritten:
                 break
         if time.monotonic() >= self._prune_at:
-            self._prune(connection)
+            try:
+                self._prune(connection)
+            except STORE_ERRORS as error:
+                logger.warning("old episodes can't be removed from the traces %s: %s", self._name, error)
+
+    def _write_piece(self, connection: TraceConnection, run: Run, piece: list[EncodedPart], size: int) -> None:
+        """Write parts that have so many bytes, or only what is known of their episodes if no room can be made."""
+        has_room = size <= self._retention.max_bytes * _SHARE_OF_PART
+        while has_room:
+            try:
+                write(connection, run, piece, size)
+            except NoRoomError:
+                has_room = self._prune(connection, size)
+            else:
+                return
+        write(connection, run, [replace(part, content=b"", entries=0, blobs={}) for part in piece])
+        self._metrics.trace_parts_dropped["size"] += sum(bool(part.content) for part in piece)
 
     def _fitting(self, most: int) -> tuple[int, int]:
         """Return how many parts are written together, one or as many as a piece has, and their size in bytes."""
-        largest = max(_LEAST_PIECE, self._retention.max_bytes * _SHARE_OF_PIECE)
+        largest = self._retention.piece_bytes
         size = 0
         for count, part in enumerate(self._unwritten[:most]):
             own = len(part.content) + sum(map(len, part.blobs.values()))
@@ -289,7 +327,7 @@ class _Writing:
         self._close()
         self._database.prepare()
         connection = self._file.enter_context(self._database.connect())
-        connection.limit_log(self._retention.max_bytes)
+        connection.limit(self._retention.max_bytes)
         if run is None or self._identity != self._database.identity() or not has_run(connection, run):
             run = add_run(connection)
         self._identity = self._database.identity()
@@ -300,8 +338,6 @@ class _Writing:
         if not self._metrics.traces_failing:
             self._metrics.traces_failing = True
             logger.error("the traces %s can't be written, so episodes may not be on record: %s", self._name, error)
-        if not isinstance(error, OperationalError):  # the file is another one or damaged, or the connection is lost
-            self._close()
 
     def _succeed(self) -> None:
         before, self._dropped = self._dropped, self._metrics.trace_parts_dropped.total()
@@ -310,14 +346,12 @@ class _Writing:
             self._metrics.traces_failing = False
             logger.warning("the traces %s are written again; %d parts of episodes are lost", self._name, dropped)
 
-    def _prune(self, connection: TraceConnection, size: int = 0) -> None:
-        """Remove what is too old, and the oldest episodes until there is room for so many bytes."""
+    def _prune(self, connection: TraceConnection, size: int = 0) -> bool:
+        """Remove what is too old, and the oldest episodes until there is room for so many bytes; return if there is."""
         self._prune_at = time.monotonic() + _PRUNE_EVERY_S
-        try:
-            before = connection.now() - self._retention.max_age_s
-            prune(connection, before=before, max_bytes=self._retention.max_bytes * _PRUNED - size)
-        except STORE_ERRORS as error:
-            logger.warning("old episodes can't be removed from the traces %s: %s", self._name, error)
+        most = self._retention.max_bytes * _PRUNED - size
+        prune(connection, before=connection.now() - self._retention.max_age_s, max_bytes=most)
+        return connection.used_bytes() <= most
 
     def _end(self) -> None:
         if self._unwritten:
