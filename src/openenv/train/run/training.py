@@ -208,6 +208,9 @@ def _introduce(run: OpenRun, policies: Mapping[str, Policy]) -> None:
         run.show(f"resumed   from {run.checkpoint}")
     run.show(f"model     {run.config.model}, {sum(parameter.numel() for parameter in model.parameters()):,} parameters")
     for name, part in run.config.parts.items():
+        tools = run.sessions[name].tools
+        if tools is not None:
+            run.show(f"actions   {f'{name}: ' if name else ''}calls of {', '.join(tools.names)}")
         run.show(f"illegal   {f'{name}: ' if name else ''}{_illegal_rule(part, run.sessions[name], policies[name])}")
         if not is_address(part.environment):  # a server that was started for this run, and has the page
             run.show(f"watch     {run.sessions[name].client.async_client.base_url}/web/live")
@@ -216,9 +219,8 @@ def _introduce(run: OpenRun, policies: Mapping[str, Policy]) -> None:
 def _illegal_rule(config: TrainConfig, sessions: Sessions, policy: Policy) -> str:
     """Return what an illegal answer does, in words."""
     fallback = policy.actions.fallback if sessions.tools is None else None
-    return (
-        f"answers: {replace(config.answer_rule, fallback=fallback)}, and costs {config.illegal_penalty:g} in training"
-    )
+    rule = replace(config.answer_rule, fallback=fallback)
+    return f"answers: {rule}; each costs {config.illegal_penalty:g} in training"
 
 
 def _train_to_end(
