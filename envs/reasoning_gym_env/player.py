@@ -1,4 +1,4 @@
-"""A player that can count: it answers the questions that are a sum, a product, or two numbers' common divisor."""
+"""A player that can count and look up: sums, products, two numbers' common divisor, and who did what in a text."""
 
 import math
 import re
@@ -10,11 +10,14 @@ from .models import AnswerAction, ReasoningObservation
 
 _TERM = re.compile(r"\s*(\d+(?:\.\d+)?|[-+*/()])")
 _EXPRESSION = re.compile(r"-?[\d(][-+*/().\d\s]*")
+_LOOKED_UP = re.compile(r"(?P<text>.*)\nWho (?P<deed>[^\n]+)\? Reply only with a name\.", re.DOTALL)
 _COMMON: dict[str, Callable[..., int]] = {"Greatest Common Divisor": math.gcd, "Least Common Multiple": math.lcm}
 
 
 class ArithmeticPlayer:
     """Works out arithmetic: ``chain_sum``, ``basic_arithmetic``, ``products``, ``decimal_chain_sum``, ``gcd``, ``lcm``.
+
+    In ``needle_haystack`` it looks the name up.
 
     Any other question it answers with ``0``.
     """
@@ -32,7 +35,7 @@ class ArithmeticPlayer:
 
 
 def answer_to(question: str) -> str:
-    """Work out the answer to a question.
+    r"""Work out the answer to a question.
 
     Args:
         question: The question.
@@ -42,7 +45,13 @@ def answer_to(question: str) -> str:
         '-7'
         >>> answer_to("Find the Least Common Multiple (LCM) of these numbers: 4, 6")
         '12'
+        >>> answer_to("Ada likes tea. Bo likes rain. \nWho likes rain? Reply only with a name.")
+        'Bo'
     """
+    looked_up = _LOOKED_UP.fullmatch(question)
+    if looked_up is not None:
+        deed = f" {looked_up['deed']}."
+        return next((each[: -len(deed)] for each in _sentences(looked_up["text"]) if each.endswith(deed)), "0")
     for name, common in _COMMON.items():
         if name in question:
             return str(common(*map(int, re.findall(r"\d+", question.partition("numbers:")[2]))))
@@ -50,6 +59,10 @@ def answer_to(question: str) -> str:
         return _written(Calculation(max(_EXPRESSION.findall(question), key=len, default="")).value())
     except (ValueError, ZeroDivisionError):
         return "0"
+
+
+def _sentences(text: str) -> list[str]:
+    return [f"{sentence}." for sentence in text.strip().removesuffix(".").split(". ")]
 
 
 class Calculation:

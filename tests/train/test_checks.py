@@ -17,6 +17,7 @@ import pytest
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse, JSONResponse
 from huggingface_hub import constants
+from tests.support.models.chat_models import CHATML
 from tests.support.models.model_server import ScriptedModel, climb
 from tests.support.public_folders import PUBLIC_FOLDERS
 from tests.support.servers import RunningServer
@@ -375,6 +376,18 @@ def test_a_model_whose_template_knows_no_tools_is_refused_where_there_is_nothing
         checks.check_calls(config)
     (folder / "chat_template.jinja").write_text("{{ messages }}{{ tools }}")
     checks.check_calls(config)
+    (folder / "chat_template.jinja").write_text(CHATML)  # which one with tools replaces
+    checks.check_calls(config)
+
+
+def test_settings_that_name_calls_are_checked_as_environments_of_tools_are(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"never writes a whole call\. Let it learn calls first: --sft N"):
+        checks.check_calls(load_config(environment="catch", form="tools"))
+    folder = save_model(tmp_path / "model")
+    (folder / "chat_template.jinja").write_text("{{ messages }}")
+    with pytest.raises(ConfigurationError, match=r"the chat template of .* does not know tools"):
+        checks.check_calls(load_config(environment="catch", model=str(folder), form="tools"))
+    checks.check_calls(load_config(environment="catch", model=str(folder)))
 
 
 @pytest.mark.level("process")

@@ -47,6 +47,15 @@ def test_one_word(tmp_path: Path) -> None:
     assert (config.model, config.max_turns) == ("smollm2", 1)
 
 
+def test_name_tools() -> None:
+    """Its settings are those of a training of a real model by calls of tools, on tasks other than those it is shown."""
+    config = load_config(EXAMPLES / "name_tools.yaml", environment="reasoning_gym")
+    assert (config.model, config.form, config.max_turns) == ("smollm2", "tools", 1)
+    assert (config.tasks, config.eval_tasks) == ("train", "test")
+    assert config.sft is not None
+    assert config.lora is not None
+
+
 def test_train_with_trl(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     run("train_with_trl.py", "--steps", "2", "--rollouts", "16")
     last_line = capsys.readouterr().out.splitlines()[-1]

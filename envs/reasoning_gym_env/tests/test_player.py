@@ -16,7 +16,7 @@ from reasoning_gym_env.server.reasoning_gym_environment import ReasoningGymEnvir
 
 pytestmark = pytest.mark.needs("reasoning-gym")
 
-KNOWN = ["chain_sum", "basic_arithmetic", "products", "decimal_chain_sum", "gcd", "lcm"]
+KNOWN = ["chain_sum", "basic_arithmetic", "products", "decimal_chain_sum", "gcd", "lcm", "needle_haystack"]
 
 
 def test_the_player_scores_what_the_readme_says_and_a_guessing_one_next_to_nothing() -> None:

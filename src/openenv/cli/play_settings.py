@@ -11,18 +11,11 @@ from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 from openenv.train.settings.play_settings import PlaySettings
 
 _ENDPOINT = "address of the model's OpenAI-compatible server; /v1 is added to one without a path"
-FORM_TEXT = "form of the actions: calls of tools, or texts; default: tools, and text for a model that is loaded here"
-"""Description of ``--form``."""
 
 
 def play_options(descriptions: Mapping[str, str]) -> list[SettingOption]:
     """Return the options of a command that plays episodes."""
     return options_of(PlaySettings, {"llm_endpoint": _ENDPOINT, **descriptions})
-
-
-def default_form(settings: Mapping[str, Any], address: str | None) -> str:
-    """Return the form of the actions without ``--form``: a model that is loaded here acts by texts, as in training."""
-    return "text" if settings.get("model") is not None and address is None else "tools"
 
 
 def play_settings(**fields: Any) -> PlaySettings:

@@ -49,6 +49,8 @@ class Score:
         first_episodes: The episodes of the first tasks, as ``examples`` has them: of the same ones for each player.
         low: Lower end of the mean's 95% confidence interval; ``None`` of one episode, and in runs of earlier versions.
         high: Upper end.
+        legal_answers: Share of the answers that were legal actions, as calls of tools have to be; ``None`` without
+            answers, and in runs of earlier versions.
     """
 
     mean_reward: float
@@ -65,6 +67,12 @@ class Score:
     first_episodes: list[dict[str, Any]] = field(default_factory=list)
     low: float | None = None
     high: float | None = None
+    legal_answers: float | None = None
+
+    @property
+    def legal(self) -> str:
+        """The share of legal answers in words; empty where it is not known."""
+        return "" if self.legal_answers is None else f"{self.legal_answers:.0%}"
 
     @property
     def figure(self) -> str:

@@ -23,7 +23,14 @@ from openenv.core.exceptions import ConfigurationError, ConnectionFailedError
 from openenv.core.reset_check import nearest_name
 from openenv.records.run_folder import RunFolder
 from openenv.train.machine import free_memory
-from openenv.train.model_files import ADDITIONS, chat_template_of, check_gguf, check_model_folder, parameters_of
+from openenv.train.model_files import (
+    ADDITIONS,
+    chat_template_of,
+    check_gguf,
+    check_model_folder,
+    lacks_tools,
+    parameters_of,
+)
 from openenv.train.models import PACKAGED, is_gguf, stored_model
 from openenv.train.rollout.sessions import Sessions, has_only_tools, package_of
 from openenv.train.settings.config import TINY, TrainConfig, load_config
@@ -234,7 +241,7 @@ def check_endpoint(settings: PlaySettings) -> None:
 
     A server that takes long to answer is let through.
     """
-    if settings.llm_endpoint is None or settings.form != "tools":
+    if settings.llm_endpoint is None or settings.action_form == "text":
         return
     key = settings.api_key
     body: dict[str, Any] = {"model": settings.model, "messages": [{"role": "user", "content": "Wait."}]}
@@ -307,7 +314,7 @@ def check_examples(config: TrainConfig) -> None:
 def check_calls(config: TrainConfig) -> None:
     """Refuse an environment of tools alone for a model that can't write calls, or has to learn them first."""
     for part in config.parts.values():
-        if not _calls_tools(part.environment, package_of(part.environment)):
+        if part.form != "tools" and not _calls_tools(part.environment, package_of(part.environment)):
             continue
         name = Sessions.name_of(part.environment)
         if config.is_tiny and len(config.parts) > 1:
@@ -316,9 +323,9 @@ def check_calls(config: TrainConfig) -> None:
             raise call_examples_missing(name)
         files = None if config.is_tiny else stored_model(config.model)
         template = chat_template_of(files) if files is not None and files.is_dir() else None
-        if template is not None and "tools" not in template:
+        if template is not None and "tools" not in template and not lacks_tools(template):
             raise ConfigurationError(
-                f"{name} has tools and no other actions, and the chat template of {config.model} does not know tools. "
+                f"Actions in {name} are calls of tools, and the chat template of {config.model} does not know tools. "
                 f"Take a model that calls tools, or put a template that knows them into {files}/chat_template.jinja."
             )
 
@@ -334,8 +341,8 @@ def player_missing(name: str) -> ConfigurationError:
 def call_examples_missing(name: str) -> ConfigurationError:
     """Return the error of a tiny policy without examples in an environment that has only tools."""
     return ConfigurationError(
-        f"{name} has tools and no other actions, and the tiny policy begins with random weights, with which it "
-        "never writes a whole call. Let it learn calls first: --sft N takes episodes of the scripted player, --sft "
+        f"Actions in {name} are calls of tools, and the tiny policy begins with random weights, with which it never "
+        "writes a whole call. Let it learn calls first: --sft N takes episodes of the scripted player, --sft "
         "FOLDER those of openenv collect --form tools. Or take a model that calls tools, such as --model "
         "Qwen/Qwen3-0.6B."
     )

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, NoReturn
 from openenv.core.documents import parse_json, read_json
 from openenv.core.exceptions import ConfigurationError
 
-__all__ = ["ADDITIONS", "chat_template_of", "check_gguf", "check_model_folder", "parameters_of"]
+__all__ = ["ADDITIONS", "chat_template_of", "check_gguf", "check_model_folder", "lacks_tools", "parameters_of"]
 
 ADDITIONS = "adapter_config.json"
 """File of a folder that holds additions (LoRA) alone, without the model that they are added to."""
@@ -68,6 +68,11 @@ def chat_template_of(folder: Path) -> str | None:
         if template:
             return str(template)
     return None
+
+
+def lacks_tools(template: str) -> bool:
+    """Return whether a chat template knows no tools and is ChatML, so that one of ChatML with tools can replace it."""
+    return "tools" not in template and "<|im_start|>" in template and "<|im_end|>" in template
 
 
 def check_gguf(file: Path) -> int:

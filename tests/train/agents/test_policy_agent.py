@@ -6,7 +6,7 @@ import pytest
 
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.agents.policy_agent import StoredModel
-from openenv.train.settings.config import TrainConfig
+from openenv.train.settings.config import TrainConfig, load_config
 from openenv.train.settings.play_settings import PlaySettings
 
 
@@ -30,9 +30,35 @@ def test_another_model_has_no_training_step() -> None:
     assert (found.source, found.version, found.config.model) == ("Qwen/Qwen3-0.6B", None, "Qwen/Qwen3-0.6B")
 
 
-def test_calls_of_tools_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match="acts by texts, as in training"):
-        StoredModel.of(settings("Qwen/Qwen3-0.6B", form="tools"))
+@pytest.mark.parametrize(
+    ("of_run", "given", "expected"),
+    [
+        ("tools", None, "tools"),
+        ("text", None, "text"),
+        ("text", "tools", "tools"),
+        ("tools", "text", "text"),
+        (None, None, "text"),
+        (None, "tools", "tools"),
+    ],
+)
+def test_actions_have_the_form_of_the_settings_else_that_of_the_run(
+    tmp_path: Path, of_run: str | None, given: str | None, expected: str
+) -> None:
+    if of_run is not None:
+        load_config(environment="catch", form=of_run).save(tmp_path / "config.yaml")
+        (tmp_path / "model").mkdir()
+    model = "Qwen/Qwen3-0.6B" if of_run is None else tmp_path
+    filled_in = settings(model, form=given).with_defaults()
+    assert filled_in.form == expected
+    assert StoredModel.of(filled_in).config.form == expected
+    assert StoredModel.of(filled_in).config.with_tools == (True if expected == "tools" else None)
+
+
+def test_models_behind_addresses_and_players_call_tools_unless_the_settings_say_more() -> None:
+    served = settings("m", form=None, llm_endpoint="http://localhost:1/v1")
+    player = PlaySettings(environment="catch", player="random")
+    assert [each.with_defaults().form for each in (served, player)] == ["tools", "tools"]
+    assert served.model_copy(update={"form": "text"}).with_defaults().form == "text"
 
 
 def test_the_system_prompt_is_that_of_the_settings_else_that_of_the_run(tmp_path: Path) -> None:

@@ -14,10 +14,12 @@ from tests.train.trl.test_rollout_function import QWEN3
 
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.exceptions import ConfigurationError
+from openenv.records.collection import Collection
 from openenv.records.scores import AFTER, BEFORE, RANDOM
 from openenv.train.agents.tool_policy import build_call_tokenizer, call_renderer
 from openenv.train.dataset.collecting import collect
 from openenv.train.episodes.episode import Episode, Turn
+from openenv.train.evaluation.evaluating import evaluate
 from openenv.train.forms.form import prompt_messages
 from openenv.train.forms.moves import MoveResult
 from openenv.train.forms.tool_form import ToolForm
@@ -46,7 +48,7 @@ def collected(folder: Path, url: str, form: Any) -> str:
 
 
 def test_the_tiny_policy_needs_examples_of_calls(buttons: RunningServer, tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"has tools and no other actions.*--sft FOLDER those"):
+    with pytest.raises(ConfigurationError, match=r"are calls of tools, and the tiny policy begins.*--sft FOLDER those"):
         train(TrainConfig(environment=buttons.url, output_dir=tmp_path, **SMALL), quiet())
     assert not list(tmp_path.iterdir())
 
@@ -63,6 +65,25 @@ def test_the_tiny_policy_learns_calls_and_plays_by_them(buttons: RunningServer, 
         assert turn["action"] in ('press {"button": "red"}', 'press {"button": "green"}')
         assert turn["observation"].startswith("Press ")
         assert turn["reward"] == 1
+
+
+def test_an_environment_with_actions_is_played_by_calls_where_settings_say_so(
+    stairs_server: RunningServer, tmp_path: Path
+) -> None:
+    """The same run's model is evaluated by calls, too, without being told."""
+    examples = collected(tmp_path / "examples", stairs_server.url, "tools")
+    settings = {**SMALL, "output_dir": tmp_path / "runs", "sft": examples, "sft_epochs": 2, "max_turns": 4}
+    result = train(TrainConfig(environment=stairs_server.url, form="tools", **settings), quiet())
+    score = result.scores[AFTER]
+    assert score.legal_answers is not None
+    assert score.legal_answers > 0.5
+    assert score.examples["best"]["turns"][0]["action"] in ('climb {"move": "up"}', 'climb {"move": "wait"}')
+    played = PlaySettings(environment=stairs_server.url, model=str(result.folder.path))
+    evaluation = evaluate(played, tmp_path / "evaluation", sessions=8, console=quiet())
+    assert evaluation.greedy is not None
+    assert evaluation.greedy.mean_reward.value == score.mean_reward
+    (line, *_) = Collection(tmp_path / "evaluation").read()
+    assert line["tools"]
 
 
 def test_examples_in_which_actions_are_texts_are_refused(buttons: RunningServer, tmp_path: Path) -> None:

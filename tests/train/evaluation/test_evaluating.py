@@ -203,7 +203,7 @@ def test_a_trained_model(stairs_server: RunningServer, tmp_path: Path) -> None:
     assert 0 < evaluation.mean_length <= 5
     line = Collection(tmp_path / "e").read()[0]
     assert line["messages"][0]["content"].startswith("step of 3")
-    with pytest.raises(ConfigurationError, match="acts by texts, as in training"):
+    with pytest.raises(ConfigurationError, match="does not know tools"):
         run(settings.model_copy(update={"form": "tools"}), tmp_path / "f")
     folder.model.rename(tmp_path / "elsewhere")
     with pytest.raises(ConfigurationError, match="has not ended, so there is no model in it yet"):

@@ -32,6 +32,16 @@ def test_a_score_is_means_over_the_episodes() -> None:
     assert reached.sample == [{"observation": "shown", "action": "done", "reward": -1.0, "problem": "no"}]
 
 
+def test_answers_without_a_call_are_no_legal_ones() -> None:
+    silent = Episode(1, answers_without_call=1)
+    assert score_of([episode(0.0, 1.0), episode(-1.0, problem="no")]).legal_answers == pytest.approx(2 / 3)
+    assert score_of([episode(0.0, 1.0), silent, silent]).legal_answers == 0.5
+    assert score_of([silent]).legal_answers == 0.0
+    without = score_of([Episode(1)])
+    assert (without.legal_answers, without.legal) == (None, "")
+    assert score_of([episode(1.0)]).legal == "100%"
+
+
 def test_the_sample_is_the_worst_episode_or_the_one_asked_for() -> None:
     episodes = [episode(0.0, 1.0, seed=1), episode(-1.0, seed=2), episode(-1.0, seed=3)]
     assert score_of(episodes).sample_seed == 2

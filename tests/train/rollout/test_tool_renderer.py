@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import trl
-from tests.support.models.chat_models import CHATML, chat_tokenizer
+from tests.support.models.chat_models import CHATML, TERSE, chat_tokenizer
 from transformers import PreTrainedTokenizerFast
 from trl.chat_template_utils import add_response_schema, get_training_chat_template, is_chat_template_prefix_preserving
 from trl.trainer.grpo_trainer import GRPOTrainer
@@ -16,7 +16,7 @@ from openenv.core.env_server.mcp_types import Tool
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.forms.moves import Move, MoveResult
 from openenv.train.forms.tool_form import ToolForm
-from openenv.train.rollout.tool_renderer import ToolRenderer, reads_tool_calls
+from openenv.train.rollout.tool_renderer import ToolRenderer, add_tools, reads_tool_calls
 from openenv.train.tools.environment_tools import EnvironmentTools
 
 TEMPLATES = Path(trl.__file__).parent / "chat_templates"
@@ -223,3 +223,27 @@ def test_pictures_are_refused_with_what_to_do() -> None:
     with pytest.raises(ConfigurationError, match="Train with environment_factory"):
         ToolRenderer(tokenizer, ToolForm(TOOLS, {"screen"}), stops).shown(rows)
     assert renderer_of("qwen3").shown(rows) == "look"
+
+
+def test_a_template_of_chatml_without_tools_gets_one_with_tools() -> None:
+    tokenizer = chat_tokenizer(CHATML)
+    add_tools(tokenizer)
+    assert reads_tool_calls(tokenizer)
+    messages = [{"role": "system", "content": "Play."}, {"role": "user", "content": "Begin"}]
+    before = chat_tokenizer(CHATML).apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    assert tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True) == before
+
+
+@pytest.mark.parametrize("template", ["qwen3", "llama3_1", "lfm2_2_5"])
+def test_a_template_that_knows_tools_stays(template: str) -> None:
+    tokenizer = tokenizer_of(template)
+    before = tokenizer.chat_template
+    add_tools(tokenizer)
+    assert tokenizer.chat_template == before
+
+
+@pytest.mark.parametrize("template", [TERSE, None])
+def test_a_template_of_another_kind_stays(template: str | None) -> None:
+    tokenizer = chat_tokenizer(template)
+    add_tools(tokenizer)
+    assert tokenizer.chat_template == template

@@ -182,3 +182,10 @@ def test_stages_follow_each_other() -> None:
 def test_seeds_are_the_runs(fields: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match="resets get their seeds from the run's seed; leave out seed"):
         load_config(environment="catch", **fields)
+
+
+def test_weights_are_rounded_only_where_additions_are_learned() -> None:
+    with pytest.raises(ConfigurationError, match=r"dtype bfloat16 rounds away what all weights learn in a step"):
+        load_config(environment="catch", model="smollm2", dtype="bfloat16")
+    assert load_config(environment="catch", model="smollm2", dtype="bfloat16", lora={}).dtype == "bfloat16"
+    assert load_config(environment="catch", model="smollm2").dtype == "float32"

@@ -14,7 +14,7 @@ from openenv.cli.groups import command_app
 from openenv.cli.hub import is_interactive, show_progress_to_people_only
 from openenv.cli.model_address import SCRIPTED, ProviderName, model_address
 from openenv.cli.options import LLMPort, PlayedEnvironment, Sessions, episodes_option, folder_option, player_option
-from openenv.cli.play_settings import FORM_TEXT, default_form, play_options, play_settings
+from openenv.cli.play_settings import play_options, play_settings
 from openenv.cli.setting_options import with_settings
 from openenv.cli.targets import played_environment, refusing
 from openenv.core.documents import DocumentError, parse_json
@@ -30,7 +30,6 @@ SETTINGS = play_options(
     {
         "model": "name of a model at --llm-endpoint, or of --provider; or a run's folder, one of its checkpoints, a "
         "model's folder, or a model of the Hub",
-        "form": FORM_TEXT,
         "tasks": "split of the environment's tasks, or a file of them; default: seeds",
         "reset": "parameters of every reset beside its task, as in difficulty=hard",
         "max_turns": "actions after which an episode is cut off; default: 32",
@@ -99,10 +98,7 @@ def collect(
     if provider == SCRIPTED and address is None:
         settings.setdefault("player", "scripted")
     reset = _reset(settings.get("reset"), dataset_config)
-    form = default_form(settings, address)
-    played = play_settings(
-        **{"environment": environment, "form": form, **settings, "llm_endpoint": address, "reset": reset}
-    )
+    played = play_settings(**{"environment": environment, **settings, "llm_endpoint": address, "reset": reset})
     if keep_losses and min_reward is not None:
         raise ConfigurationError("--keep-losses keeps every episode, and --min-reward does not; leave one out.")
     with refusing():

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from openenv.cli.model_address import model_address
 from openenv.cli.options import AsJson, LLMPort, PlayedEnvironment, Sessions, episodes_option, folder_option
-from openenv.cli.play_settings import FORM_TEXT, default_form, play_options, play_settings
+from openenv.cli.play_settings import play_options, play_settings
 from openenv.cli.setting_options import with_settings
 from openenv.cli.targets import played_environment, refusing
 from openenv.train.checks import check_play
@@ -31,7 +31,6 @@ SETTINGS = play_options(
         "model of the Hub",
         "tasks": "number of seeds, split of the environment's tasks, or file of them; default: as the run has it, "
         "else 100",
-        "form": FORM_TEXT,
     },
 )
 
@@ -69,8 +68,7 @@ def evaluate(
     if tasks is not None and tasks.isdecimal():
         num_tasks = min(int(settings.pop("tasks")), num_tasks or int(tasks))
     address = model_address(None, settings.get("llm_endpoint"), llm_port)
-    form = default_form(settings, address)
-    played = play_settings(**{"environment": environment, "form": form, **settings, "llm_endpoint": address})
+    played = play_settings(**{"environment": environment, **settings, "llm_endpoint": address})
     with refusing():
         check_play(played)
         compared = None

@@ -103,8 +103,9 @@ def _show_result(result: "TrainResult", console: Console) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
     table.add_column(_evaluated(result, config), style="bold")
     table.add_column("mean reward", justify="right")
+    table.add_column("legal answers", justify="right")
     for player, score in result.scores.items():
-        table.add_row(figure_name(player), f"{score.mean_reward:+.3f}")
+        table.add_row(figure_name(player), f"{score.mean_reward:+.3f}", score.legal)
     console.print()
     console.print(table)
     if config.sampled_temperature:

@@ -47,7 +47,7 @@ def open_agent(
             yield agent, sessions
         return
     if settings.player is not None:
-        with _together(settings, count, env_vars, with_tools=settings.form == "tools") as sessions:
+        with _together(settings, count, env_vars, with_tools=settings.action_form == "tools") as sessions:
             yield _player_agent(settings, sessions), sessions
         return
     check_environment(settings.base_url or settings.environment)
@@ -56,13 +56,13 @@ def open_agent(
     from openenv.train.agents.policy_agent import StoredModel  # loads torch
 
     model = StoredModel.of(settings)
-    with _together(settings, count, env_vars, with_tools=None) as sessions:
+    with _together(settings, count, env_vars, with_tools=model.config.with_tools) as sessions:
         yield model.agent(settings, sessions), sessions
 
 
 def opened_rule(settings: PlaySettings, sessions: Sessions) -> AnswerRule:
     """Return the rule for illegal answers, with the fallback of the environment that is played."""
-    if settings.form == "tools" or sessions.tools is not None:
+    if settings.action_form == "tools" or sessions.tools is not None:
         return replace(settings.answer_rule, fallback=None)
     return replace(settings.answer_rule, fallback=ActionText(sessions.action, settings.fallback).fallback)
 
@@ -109,7 +109,7 @@ def _api_agent(settings: PlaySettings, sessions: int) -> "ApiAgent":
         settings.model,
         base_url=settings.llm_endpoint,
         api_key=settings.api_key,
-        actions=settings.form,
+        actions=settings.action_form,
         system_prompt=settings.system_prompt,
         temperature=settings.temperature,
         max_tokens=settings.max_tokens,

@@ -27,7 +27,7 @@ from openenv.train.rollout.chat_renderer import ChatRenderer
 from openenv.train.rollout.plain_renderer import PlainRenderer
 from openenv.train.rollout.renderer import Renderer
 from openenv.train.rollout.sessions import Sessions
-from openenv.train.rollout.tool_renderer import ToolRenderer
+from openenv.train.rollout.tool_renderer import ToolRenderer, add_tools
 from openenv.train.settings.config import TrainConfig
 from openenv.train.settings.memory_use import SIZES, model_sizes
 from openenv.train.tasks.seeds import derived_seed, training_seeds
@@ -141,10 +141,12 @@ def load_policies(config: TrainConfig, sessions: Mapping[str, Sessions], source:
     folder = local_model(str(source))
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder)
+        if any(own.tools is not None for own in sessions.values()):
+            add_tools(tokenizer)
         if (Path(folder) / ADDITIONS).is_file():
             model = _with_additions(config, tokenizer, Path(folder))
         else:
-            model = AutoModelForCausalLM.from_pretrained(folder, dtype="float32")
+            model = AutoModelForCausalLM.from_pretrained(folder, dtype=config.dtype)
     except (OSError, ValueError) as error:
         raise ConfigurationError(
             f"No language model could be loaded from {source}. Expected 'tiny', the id of a causal language model on "
@@ -163,7 +165,7 @@ def _with_additions(config: TrainConfig, tokenizer: Any, checkpoint: Path) -> "P
         base: Any = build_model(tokenizer, hidden=config.tiny_hidden, layers=config.tiny_layers, seed=seed)
     else:
         source = str(warm_up) if warm_up.is_dir() else local_model(config.model)
-        base = AutoModelForCausalLM.from_pretrained(source, dtype="float32")
+        base = AutoModelForCausalLM.from_pretrained(source, dtype=config.dtype)
     merged: PreTrainedModel = PeftModel.from_pretrained(base, checkpoint).merge_and_unload()
     return merged
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from random import Random
 from typing import Any, Self
 
-from openenv.core.exceptions import ConfigurationError
 from openenv.records.run_folder import RunFolder
 from openenv.train.agents.agent import BatchAgent
 from openenv.train.agents.policy import Policy, load_policies
@@ -118,19 +117,15 @@ class StoredModel:
         """Find the model that settings name: in a run's folder, in a folder of its own, or on the Hub.
 
         Raises:
-            ConfigurationError: The run has no model yet, or the settings name calls of tools.
+            ConfigurationError: The run has no model yet.
         """
-        if settings.form == "tools":
-            raise ConfigurationError(
-                "A model without --llm-endpoint acts by texts, as in training. To have it call tools, serve it, as "
-                "with `transformers serve` or `vllm serve`, and give the address."
-            )
         path = Path(str(settings.model))
         run = RunFolder.of_model(path)
         own = {
             "max_turns": settings.max_turns,
             "max_action_tokens": settings.max_tokens,
             "system_prompt": settings.system_prompt,
+            "form": settings.form,
         }
         given: dict[str, Any] = {name: value for name, value in own.items() if value is not None}
         rule = asdict(settings.answer_rule)

@@ -97,7 +97,15 @@ def score_of(episodes: Sequence[Episode], sample_seed: int | None = None) -> Sco
         reward_components={name: estimate.value for name, estimate in statistics.components.items()},
         low=mean.low,
         high=mean.high,
+        legal_answers=_legal_share(counted),
     )
+
+
+def _legal_share(episodes: Sequence[Episode]) -> float | None:
+    actions = sum(len(episode.turns) for episode in episodes)
+    answers = actions + sum(episode.answers_without_call for episode in episodes)
+    illegal = sum(episode.illegal_actions for episode in episodes)
+    return (actions - illegal) / answers if answers else None
 
 
 def _examples(episodes: Sequence[Episode]) -> dict[str, dict[str, Any]]:

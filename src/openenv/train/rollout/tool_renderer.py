@@ -16,12 +16,13 @@ from openenv.core.exceptions import ConfigurationError
 from openenv.train.episodes.played_episode import Message
 from openenv.train.forms.moves import Move, ReadAnswer
 from openenv.train.forms.tool_form import ToolForm, call_message
+from openenv.train.model_files import lacks_tools
 from openenv.train.rollout.renderer import Renderer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-__all__ = ["ToolRenderer", "Unreadable", "reads_tool_calls"]
+__all__ = ["ToolRenderer", "Unreadable", "add_tools", "reads_tool_calls"]
 
 Unreadable = Literal["tell", "end"]
 
@@ -154,6 +155,15 @@ class ToolRenderer(Renderer):
         return list(self._tokenizer.encode(text, add_special_tokens=False))
 
 
+def add_tools(tokenizer: "PreTrainedTokenizerBase") -> None:
+    """Replace a template of ChatML that knows no tools by TRL's of Qwen2.5, which is ChatML too; leave all others."""
+    from trl.chat_template_utils import qwen2_5_chat_template
+
+    template = tokenizer.chat_template
+    if isinstance(template, str) and lacks_tools(template):
+        tokenizer.chat_template = qwen2_5_chat_template
+
+
 def reads_tool_calls(tokenizer: "PreTrainedTokenizerBase") -> bool:
     """Return whether a tokenizer's chat template knows tools, and TRL how its calls are read."""
     from trl.chat_template_utils import supports_tool_calling
@@ -180,7 +190,7 @@ def _reading_tokenizer(tokenizer: "PreTrainedTokenizerBase") -> "PreTrainedToken
     if not supports_tool_calling(tokenizer):
         raise ConfigurationError(
             f"The chat template of {tokenizer.name_or_path} does not know tools. Let actions be texts "
-            "(actions='text'), or take a model that calls tools."
+            "(--form text, or actions='text' of an EnvSpec), or take a model that calls tools."
         )
     if getattr(tokenizer, "response_template", None) or getattr(tokenizer, "response_schema", None):
         return tokenizer
@@ -189,7 +199,7 @@ def _reading_tokenizer(tokenizer: "PreTrainedTokenizerBase") -> "PreTrainedToken
     except ValueError as error:
         raise ConfigurationError(
             f"TRL does not know how the tool calls of {tokenizer.name_or_path} are read: set the tokenizer's "
-            "response_template, or let actions be texts (actions='text')."
+            "response_template, or let actions be texts (--form text, or actions='text' of an EnvSpec)."
         ) from error
 
 
@@ -204,5 +214,5 @@ def _training_template(tokenizer: "PreTrainedTokenizerBase") -> str | None:
     except ValueError as error:
         raise ConfigurationError(
             f"The chat template of {tokenizer.name_or_path} rewrites earlier messages, and TRL has no other for "
-            "it. Let actions be texts (actions='text')."
+            "it. Let actions be texts (--form text, or actions='text' of an EnvSpec)."
         ) from error

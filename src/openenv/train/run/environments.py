@@ -127,7 +127,7 @@ def open_sessions(config: TrainConfig, env_vars: Mapping[str, str] | None = None
                 Sessions.open(
                     part.environment,
                     counts[name],
-                    with_tools=None,
+                    with_tools=part.with_tools,
                     step_timeout_s=config.step_timeout_s,
                     env_vars=env_vars,
                 )

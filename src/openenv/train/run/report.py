@@ -281,6 +281,7 @@ def _score_row(player: str, score: Score) -> str:
         score.figure,
         f"{score.mean_length:.1f}",
         f"{score.illegal_actions:.2f}",
+        score.legal,
         str(score.episodes),
     )
     return row(figure_name(player), *values)

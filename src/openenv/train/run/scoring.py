@@ -43,7 +43,9 @@ def _score(run: OpenRun, policies: Mapping[str, Policy], player: str) -> None:
                 continue
             scores[key] = reached
             run.folder.write_scores(scores)
-        run.show(f"{figure_name(key):<{width}}  mean reward {scores[key].mean_reward:+.3f}")
+        found = scores[key]
+        legal = f", legal answers {found.legal}" if found.legal else ""
+        run.show(f"{figure_name(key):<{width}}  mean reward {found.mean_reward:+.3f}{legal}")
 
 
 def _evaluate(run: OpenRun, policy: Policy, player: str, name: str) -> Score | None:

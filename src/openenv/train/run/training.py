@@ -212,6 +212,9 @@ def _introduce(run: OpenRun, policies: Mapping[str, Policy]) -> None:
         run.show(f"resumed   from {run.checkpoint}")
     run.show(f"model     {run.config.model}, {sum(parameter.numel() for parameter in model.parameters()):,} parameters")
     for name, part in run.config.parts.items():
+        tools = run.sessions[name].tools
+        if tools is not None:
+            run.show(f"actions   {f'{name}: ' if name else ''}calls of {', '.join(tools.names)}")
         run.show(f"illegal   {f'{name}: ' if name else ''}{_illegal_rule(part, run.sessions[name], policies[name])}")
         if not is_address(part.environment):  # a server that was started for this run, and has the page
             run.show(f"watch     {run.sessions[name].client.async_client.base_url}/web/live")

@@ -237,6 +237,10 @@ class TrainConfig(BaseModel):
     )
     beta: float = Field(default=0.0, ge=0, description="weight of the KL divergence from the model at the start")
 
+    form: Annotated[Literal["tools", "text"], _EPISODES] = Field(
+        default="text",
+        description="form of the actions: calls of tools, or texts; an environment of tools alone is played by calls",
+    )
     temperature: Annotated[float, _EPISODES] = Field(
         default=1.0, gt=0, description="temperature of sampling in training"
     )
@@ -277,6 +281,11 @@ class TrainConfig(BaseModel):
     tiny_layers: int = Field(default=1, ge=1, description="layers of the tiny policy")
     device: Annotated[Literal["auto", "cpu"], Option()] = Field(
         default="auto", description="device to compute on; auto is a GPU for a pretrained model, where there is one"
+    )
+    dtype: Literal["float32", "bfloat16"] = Field(
+        default="float32",
+        description="numbers of a pretrained model's weights; with lora, whose additions have 32 bits, bfloat16 takes "
+        "half the memory, and half the time on processors that calculate with it",
     )
     threads: int | None = Field(default=1, ge=0, description="threads of torch on the CPU; 0 leaves torch's own choice")
     gradient_checkpointing: bool | None = Field(default=False, description="save memory by computing activations twice")
@@ -335,6 +344,11 @@ class TrainConfig(BaseModel):
     def answer_rule(self) -> AnswerRule:
         """Reading of answers, and effect of an illegal one."""
         return AnswerRule(self.illegal_answers, self.illegal_penalty, self.fallback, self.lenient)
+
+    @property
+    def with_tools(self) -> bool | None:
+        """True where actions are calls of tools; ``None`` where they are so in environments of tools alone."""
+        return True if self.form == "tools" else None
 
     @property
     def is_tiny(self) -> bool:
@@ -486,6 +500,15 @@ class TrainConfig(BaseModel):
     def _tiny_policy_reads_observations_alone(self) -> "TrainConfig":
         if self.is_tiny and self.system_prompt is not None:
             raise ValueError("system_prompt needs a pretrained model, and model is 'tiny'; leave it out, or set model")
+        return self
+
+    @model_validator(mode="after")
+    def _rounded_weights_are_not_learned(self) -> "TrainConfig":
+        if self.dtype != "float32" and self.lora is None:
+            raise ValueError(
+                f"dtype {self.dtype} rounds away what all weights learn in a step; learn additions instead, with lora, "
+                "or leave out dtype"
+            )
         return self
 
     @model_validator(mode="after")

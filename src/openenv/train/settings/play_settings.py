@@ -75,8 +75,10 @@ class PlaySettings(BaseModel):
         description="parameters of every reset beside its task, as in difficulty=hard; default: as the run has it, "
         "else none",
     )
-    form: Annotated[Literal["tools", "text"], _PLAYER] = Field(
-        default="tools", description="form of the actions: calls of tools, or texts"
+    form: Annotated[Literal["tools", "text"] | None, _PLAYER] = Field(
+        default=None,
+        description="form of the actions: calls of tools, or texts; default: as the run has it, else text for a model "
+        "that is loaded here, and tools",
     )
     system_prompt: Annotated[str | None, _PLAYER] = Field(
         default=None, description="first message of every conversation; default: as the run has it, else none"
@@ -140,6 +142,12 @@ class PlaySettings(BaseModel):
         return DEFAULT_MAX_TURNS if self.max_turns is None else self.max_turns
 
     @property
+    def action_form(self) -> Literal["tools", "text"]:
+        """Form of the actions; where it is left open, that of a model or player of no run."""
+        is_local = self.model is not None and self.llm_endpoint is None
+        return self.form or ("text" if is_local else "tools")
+
+    @property
     def answer_rule(self) -> AnswerRule:
         """Reading of answers, and effect of an illegal one."""
         return AnswerRule(self.illegal_answers, self.illegal_penalty, self.fallback, self.lenient)
@@ -155,7 +163,8 @@ class PlaySettings(BaseModel):
         """
         own = self.own_config()
         if own is None:
-            return self.model_copy(update={"max_turns": self.turn_limit, "reset": self.reset or {}})
+            defaults = {"max_turns": self.turn_limit, "reset": self.reset or {}, "form": self.action_form}
+            return self.model_copy(update=defaults)
         as_evaluated = {
             "max_turns": own.max_turns,
             "reset": own.reset,
@@ -163,6 +172,7 @@ class PlaySettings(BaseModel):
             "temperature": own.sampled_temperature,
             "seed": own.seed,
             "system_prompt": own.system_prompt,
+            "form": own.form,
             **asdict(own.answer_rule),
         }
         return self.model_copy(update={name: value for name, value in as_evaluated.items() if not self._is_set(name)})
