@@ -40,7 +40,7 @@ def check_common(tasks: Sequence[Mapping[str, Any]], before: Evaluation) -> None
 
 
 def comparison(before: Evaluation, after: Evaluation) -> Comparison:
-    """Compare two evaluations; the later one says which reward is a success."""
+    """Compare two evaluations, by the later one's reward of a success."""
     earlier, later = _counted(before), _counted(after)
     common = [key for key in later if key in earlier]
     were = [_is_solved(earlier[key], after.success_reward) for key in common]

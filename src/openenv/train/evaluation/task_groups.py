@@ -39,7 +39,7 @@ def _scores(tasks: Sequence[TaskResult], bounds: tuple[float, float]) -> TaskGro
 
 
 def _order(group: tuple[str, object]) -> tuple[int, float, str]:
-    """Return the place of a value: numbers by their size, then names."""
+    """Return the key to sort a value by: numbers by their size, then names."""
     value = group[0]
     try:
         return 0, float(value), value

@@ -22,8 +22,8 @@ from openenv.train.rewards.environment_reward import log_components
 from openenv.train.rollout.resampling import play_resampled
 from openenv.train.run.components import component_rewards, weighted_rewards
 from openenv.train.run.environments import OpenRun, group_environments, training_spec
-from openenv.train.run.evaluations import TrainingEvaluations
 from openenv.train.run.lora import lora_config
+from openenv.train.run.scoring import TrainingEvaluations
 from openenv.train.samplers import TaskSampler, is_flat
 from openenv.train.settings.config import TrainConfig
 from openenv.train.tasks.order import prompt_groups
