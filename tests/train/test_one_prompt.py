@@ -19,6 +19,7 @@ from transformers import AutoTokenizer
 from openenv import make, traces
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.generic_client import GenericEnvClient
+from openenv.records.answers import AnswerRule
 from openenv.train.agents.agent import play
 from openenv.train.agents.api_agent import ApiAgent
 from openenv.train.agents.opening import open_agent
@@ -153,7 +154,7 @@ def test_actions_as_calls(buttons: RunningServer, tmp_path: Path) -> None:
         begun = [*before, {**last, "content": joined(last["content"], environment.reset(prompt=prompt))}]
         found["environment_factory"] = tokens(begun, spec.tools.schemas())
 
-    arena = _Arena(buttons.url, 2, SYSTEM)
+    arena = _Arena(buttons.url, 2, SYSTEM, AnswerRule())
     form = asyncio.run(arena.form())
     first = arena.sessions().client.reset(**TASK)
     found["Inspect"] = tokens(form.opening_messages(form.shown(first)), form.tools)

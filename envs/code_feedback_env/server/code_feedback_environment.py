@@ -1,5 +1,6 @@
 """The code feedback environment: episodes over tasks, with some attempts each."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, cast
 from uuid import uuid4
@@ -147,9 +148,9 @@ class CodeFeedbackEnvironment(TaskListing, Environment[CodeAction, CodeObservati
             self._task = self._tasks.make(TaskRef(self._state.split, self._state.index), self._state.difficulty)
 
     @property
-    def task_counts(self) -> dict[str, int]:
+    def task_counts(self) -> Mapping[str, int | None]:
         """Number of tasks of each split."""
-        return dict(self._tasks.task_counts)
+        return self._tasks.task_counts
 
     def _begin(self, task: CodeTask | None, state: CodeFeedbackState) -> None:
         self._task, self._state, self._over = task, state, False

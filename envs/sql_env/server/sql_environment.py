@@ -1,6 +1,7 @@
 """The SQL environment: episodes over tasks, with a budget of queries."""
 
 import os
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -148,9 +149,9 @@ class SqlEnvironment(TaskListing, Environment[SqlAction, SqlObservation, SqlStat
         return self._state
 
     @property
-    def task_counts(self) -> dict[str, int]:
+    def task_counts(self) -> Mapping[str, int | None]:
         """Number of tasks of each split."""
-        return dict(self._tasks.task_counts)
+        return self._tasks.task_counts
 
     def _query(self, task: SqlTask, sql: str) -> SqlObservation:
         if self._state.queries_left == 0:

@@ -1,5 +1,6 @@
 """The terminal environment: episodes over tasks, each in a sandbox of its own."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NoReturn
 from uuid import uuid4
@@ -196,9 +197,9 @@ class TerminalEnvironment(TaskListing, Environment[TerminalAction, TerminalObser
         raise TypeError("A sandbox can't be copied; snapshot() and restore() make another one that goes on alike.")
 
     @property
-    def task_counts(self) -> dict[str, int]:
+    def task_counts(self) -> Mapping[str, int | None]:
         """Number of tasks of each split."""
-        return dict(self._tasks.task_counts)
+        return self._tasks.task_counts
 
     def _act(self, sandbox: Sandbox, task: TerminalTask, action: TerminalAction) -> dict[str, Any]:
         if isinstance(action, RunAction):

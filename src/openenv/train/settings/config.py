@@ -18,6 +18,7 @@ from openenv.core.reset_check import nearest_name
 from openenv.core.variables import Option
 from openenv.records.answers import AnswerRule, IllegalAnswers
 from openenv.records.run_folder import RunFolder
+from openenv.train.settings.environment_settings import CurriculumStage, EnvironmentSettings, number_in
 from openenv.train.settings.lora_settings import LoraSettings
 from openenv.train.settings.sampler_settings import SamplerSettings
 from openenv.train.settings.vllm_settings import VllmSettings
@@ -64,47 +65,6 @@ PRETRAINED_DEFAULTS: Mapping[str, float | None] = {
     "gradient_checkpointing": None,
 }
 """Defaults of a pretrained model, which wants small steps; ``None`` is chosen by model and machine."""
-
-
-class CurriculumStage(BaseModel):
-    """Optimiser steps whose episodes are other ones, mostly easier.
-
-    Example:
-        >>> CurriculumStage(steps=50, reset={"difficulty": "easy"}).steps
-        50
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    steps: int = Field(ge=1, description="how many optimiser steps it lasts")
-    reset: dict[str, Any] = Field(description="what resets are passed in it, over the run's own reset")
-
-
-class EnvironmentSettings(BaseModel):
-    """One of several environments of a run; what it leaves out is as the run has it.
-
-    Example:
-        >>> EnvironmentSettings(environment="catch").share
-        1
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    environment: str = Field(description="name of an environment, its folder, or a server's URL")
-    share: int = Field(default=1, ge=1, description="its groups of episodes, in proportion to the others' shares")
-    tasks: int | str | None = Field(default=None, description="a number of seeds, a split or a file to train on")
-    eval_tasks: str | None = Field(default=None, description="a split or a file for the comparison before and after")
-    reset: dict[str, Any] = Field(default_factory=dict, description="what its resets are passed beside the seed")
-    curriculum: list[CurriculumStage] = Field(
-        default_factory=list, description="stages of the training before its own resets"
-    )
-    max_turns: int | None = Field(default=None, ge=1, description="actions after which its episodes are cut off")
-    fallback: str | None = Field(default=None, description="its action that an illegal text counts as")
-
-    @field_validator("tasks")
-    @classmethod
-    def _tasks_are_some(cls, tasks: int | str | None) -> int | str | None:
-        return _number_in(tasks, "expected at least one task to train on")
 
 
 _SECTIONS: dict[str, type[BaseModel]] = {
@@ -405,7 +365,7 @@ class TrainConfig(BaseModel):
     @field_validator("tasks")
     @classmethod
     def _tasks_are_some(cls, tasks: int | str | None) -> int | str | None:
-        return _number_in(tasks, "expected at least one task to train on")
+        return number_in(tasks, "expected at least one task to train on")
 
     @field_validator("sft")
     @classmethod
@@ -415,7 +375,7 @@ class TrainConfig(BaseModel):
                 "expected the address of a database without its password, which the run's config.yaml would keep; set "
                 "PGPASSWORD, or write it into ~/.pgpass"
             )
-        return _number_in(sft, "expected at least one episode to learn from")
+        return number_in(sft, "expected at least one episode to learn from")
 
     @field_validator("reward_components")
     @classmethod
@@ -567,14 +527,6 @@ def load_config(file: Path | None = None, **given: Any) -> TrainConfig:
         where = "" if file is None else f" (settings from {file} and the command line)"
         faults = "; ".join(_fault_text(dict(fault)) for fault in error.errors())
         raise ConfigurationError(f"{faults}{where}.") from error
-
-
-def _number_in(given: int | str | None, expected: str) -> int | str | None:
-    """Read what is a number or a name; a command line gives both as texts."""
-    number = int(given) if isinstance(given, str) and given.isdecimal() else given
-    if isinstance(number, int) and number < 1:
-        raise ValueError(expected)
-    return number
 
 
 def _read_fields(file: Path) -> dict[str, Any]:
