@@ -88,3 +88,11 @@ def test_episodes_that_another_program_writes_need_no_memory_here() -> None:
         for vllm in (None, {"mode": "server", "server_base_url": "http://127.0.0.1:1"})
     )
     assert training_bytes(elsewhere, shape, 1, checkpointing=True) < training_bytes(here, shape, 1, checkpointing=True)
+
+
+def test_weights_of_16_bits_take_half_of_those_of_32() -> None:
+    wide, narrow = (
+        state_bytes(TrainConfig(environment="catch", model="m", lora={}, dtype=dtype), SMOLLM2_PARAMETERS)
+        for dtype in ("float32", "bfloat16")
+    )
+    assert wide - narrow == 2 * SMOLLM2_PARAMETERS

@@ -75,7 +75,8 @@ def state_bytes(config: TrainConfig, parameters: int) -> int:
     """Return the bytes of a run without those of episodes: the program, weights, gradients and averages of AdamW."""
     models = 2 if config.beta and config.lora is None else 1  # the model at the start, too
     learned = learned_weights(config, parameters)
-    return _PROGRAM_BYTES + _FLOAT * (models * parameters + _LEARNED_FLOATS * learned)
+    weight = _FLOAT // 2 if config.dtype == "bfloat16" else _FLOAT
+    return _PROGRAM_BYTES + weight * models * parameters + _FLOAT * _LEARNED_FLOATS * learned
 
 
 def training_bytes(config: TrainConfig, sizes: Mapping[str, int], episodes: int, *, checkpointing: bool) -> int:
