@@ -137,7 +137,7 @@ class TaskSet(TaskSource):
         self._shown: dict[str, Rows] = {}
         # Set by the class that has this as its attribute.
         self._folder: Path | None = None
-        self._name = f"TaskSet({source!r:.60})" if isinstance(source, str | Path) else "TaskSet"
+        self._name = f"TaskSet({str(source)!r})" if isinstance(source, str | Path) else "TaskSet"
 
     def __set_name__(self, owner: type, name: str) -> None:
         """Read relative paths beside the module of the first class that has this as its attribute."""
