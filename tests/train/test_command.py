@@ -188,7 +188,7 @@ def check_ending(shown: str, folder: RunFolder) -> None:
     """Check what is printed at the end: scores, places that exist, and commands that work."""
     model = [f"{when} training, {how}" for when in ("before", "after") for how in ("greedy", "sampled")]
     for player in (*model, "random player", "scripted player"):
-        assert re.search(rf"{player} +[+-]\d\.\d\d\d\n", shown), player
+        assert re.search(rf"{player} +[+-]\d\.\d\d\d +\d+% *\n", shown), player
     assert folder.read_scores()["scripted player"].mean_reward == 1.0
     for what in ("curve", "report", "model", "checkpoints"):
         place = re.findall(rf"^{what} +(.+)$", shown, re.MULTILINE)[-1]

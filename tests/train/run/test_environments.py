@@ -230,7 +230,7 @@ def test_the_ending_names_all_and_commands_that_go_on(settings: dict[str, Any], 
     assert result.exit_code == 0
     for name in ("low", "high"):
         for player in map(figure_name, FIGURES):
-            assert re.search(rf"{name}: {player} +[+-]\d\.\d\d\d\n", result.output)
+            assert re.search(rf"{name}: {player} +[+-]\d\.\d\d\d +\d+% *\n", result.output)
     commands = [shlex.split(line) for line in result.output.partition("Next:\n")[2].splitlines()]
     assert commands[0] == ["openenv", "view", str(tmp_path / "told")]
     assert commands[1] == [
