@@ -164,7 +164,8 @@ def test_a_game_of_wordle(openenv_here: Any) -> None:
     played = openenv_here("play", "wordle", "--seed", 5, typed=lines("zzzzz", "stare", "stare"))
     assert played.returncode == 0
     assert "'zzzzz' is not in the word list" in played.stdout
-    assert re.search(r"S. T. A. R. E.", played.stdout)
+    assert " S  T (A)(R) E " in played.stdout
+    assert "[ ] in its place, ( ) elsewhere" in played.stdout
     assert "5 guesses left." in played.stdout
     assert "4 guesses left." not in played.stdout
 
