@@ -73,7 +73,7 @@ def _page() -> str:
         "base-uri 'none'; form-action 'none'"
     )
     head = f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-    style = f"<style>{static_text('style.css')}</style>\n"
+    style = "".join(f"<style>{static_text(name)}</style>\n" for name in ("style.css", "print.css"))
     saved = '<script type="application/json" id="saved">SAVED</script>\n'
     page = _LINKS.sub("", static_text("index.html"))
     page = _SCRIPT.sub("", page).replace("<title>", f"{head}{style}<title>")

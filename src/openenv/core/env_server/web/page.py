@@ -45,6 +45,7 @@ _FILES = (
     "observation.js",
     "pixels.js",
     "play.js",
+    "print.css",
     "printed.js",
     "progress.js",
     "results.js",
