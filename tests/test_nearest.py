@@ -140,6 +140,15 @@ def test_what_would_pass_the_limit_is_left_out_and_counted_by_folder() -> None:
     assert chosen.not_run == {"tests": 3, "tests/deep": 1}
 
 
+def test_a_file_of_which_nothing_is_on_record_costs_as_much_as_files_do_on_average() -> None:
+    unknown = {Path(f"tests/new_{distance}.py"): distance for distance in (0, 1, 2)}
+    known = {"tests/a.py::one": Cost(4, 4), "tests/b.py::one": Cost(8, 8)}
+    files = {Path(file_of(test)): [test] for test in known}
+    assert choose(unknown, files, known, 13).files == ["tests/new_0.py", "tests/new_1.py"]
+    assert choose(unknown, files, known, 1).files == ["tests/new_0.py"]
+    assert choose(unknown, {}, {}, 1).files == [f"tests/new_{distance}.py" for distance in (0, 1, 2)]
+
+
 def test_tests_are_left_out_by_their_whole_ids(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     (tmp_path / "test_suite.py").write_text("def test_it(): assert False\ndef test_it_too(): ...\n")
