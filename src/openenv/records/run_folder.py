@@ -18,7 +18,7 @@ from openenv.core.exceptions import ConfigurationError
 from openenv.records.lines import StepIndex, append_object, keep_objects, objects_of, read_objects
 from openenv.records.run_start import RunStart
 from openenv.records.run_times import RunTimes
-from openenv.records.scores import AFTER, Score, sampled, score_name
+from openenv.records.scores import AFTER, Score, evaluation_metric, sampled, score_name
 from openenv.traces.episodes import Count
 
 __all__ = ["MetricsPage", "RunFolder", "State", "is_run", "rollouts_of", "step_of"]
@@ -200,6 +200,14 @@ class RunFolder:
     def best_model(self) -> Path | None:
         """Return the folder of the model that was best in an evaluation in training; ``None`` if there is none."""
         return max(self.best.glob("checkpoint-*"), key=step_of, default=None)
+
+    def best_reward(self) -> float | None:
+        """Return the mean reward of that model in its evaluation; ``None`` if there is none."""
+        best = self.best_model()
+        if best is None:
+            return None
+        rewards = {row["step"]: row.get(evaluation_metric("")) for row in self.read_metrics()}
+        return rewards.get(step_of(best))
 
     @contextmanager
     def new_best(self, step: int) -> Iterator[Path]:

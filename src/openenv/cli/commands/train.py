@@ -16,9 +16,8 @@ from rich.table import Table
 from openenv.cli.options import PLAYED_TEXT, environment_argument
 from openenv.cli.setting_options import options_of, with_settings
 from openenv.cli.targets import played_environment, read_target, refusing
-from openenv.records.run_folder import step_of
 from openenv.records.run_times import RunTimes
-from openenv.records.scores import AFTER, BEFORE, evaluation_metric, figure_name, side_by_side
+from openenv.records.scores import AFTER, BEFORE, figure_name, side_by_side
 from openenv.train.checks import check_resumed, check_training
 from openenv.train.run.interruption import TrainingInterruptedError
 from openenv.train.settings.config import TrainConfig, described_settings, load_config
@@ -142,11 +141,9 @@ def _best_lines(folder: "RunFolder") -> list[str]:
     best = folder.best_model()
     if best is None:
         return []
-    metric = evaluation_metric("")
-    rewards = [
-        f" {row[metric]:+.3f}" for row in folder.read_metrics() if row["step"] == step_of(best) and metric in row
-    ]
-    return [f"best        {best}, mean reward{''.join(rewards)} in an evaluation in training, greedy"]
+    reward = folder.best_reward()
+    figure = "" if reward is None else f", mean reward {reward:+.3f} in an evaluation in training, greedy"
+    return [f"best        {best}{figure}"]
 
 
 def _show_answers(result: "TrainResult", config: TrainConfig, console: Console) -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from transformers import TrainerCallback
 
 from openenv.core.exceptions import OpenEnvError
-from openenv.records.run_folder import step_of
 from openenv.records.scores import (
     AFTER,
     BEFORE,
@@ -69,7 +68,7 @@ class TrainingEvaluations(TrainerCallback):
                 self._run.warn(f"warning   the evaluation at step {step} failed, so it has no figure: {error}")
                 return
             reward = self._metrics[evaluation_metric("")]
-            best = self._best_before(step)
+            best = self._run.folder.best_reward()
             news = "" if best is not None and best >= reward else ", the best so far"
             self._run.show(f"step {step}, greedy  mean reward {reward:+.3f}{news}")
             if news:
@@ -91,15 +90,6 @@ class TrainingEvaluations(TrainerCallback):
             reached = score(agent, sessions, config, recorder=recorder)
             metrics[evaluation_metric(name)] = reached.mean_reward
         return {evaluation_metric(""): fmean(metrics.values()), **metrics}
-
-    def _best_before(self, step: int) -> float | None:
-        """Return the mean reward of the model that is kept; ``None`` where none is."""
-        kept = self._run.folder.best_model()
-        if kept is None:
-            return None
-        rewards = {row["step"]: row.get(evaluation_metric("")) for row in self._run.folder.read_metrics()}
-        reward = rewards.get(step_of(kept))
-        return None if reward is None else float(reward)
 
 
 def score_before(run: OpenRun, policies: Mapping[str, Policy]) -> None:
