@@ -35,7 +35,7 @@ from rich.console import Console
 from openenv.core.client.blocking import wait_for
 from openenv.core.exceptions import ModelAnswerError
 from openenv.core.rubrics.bounds import reaches
-from openenv.records.answers import CALL_REMEDIES, AnswerCounts, AnswerRule, IllegalAnswers, commonest_texts
+from openenv.records.answers import CALL_REMEDIES, AnswerCounts, AnswerRule, IllegalAnswers
 from openenv.train.episodes.played_episode import Message
 from openenv.train.forms.form import prompt_messages
 from openenv.train.forms.openai_messages import to_openai
@@ -181,13 +181,7 @@ class _Play:
         episode = play.episode
         if episode.error is not None:
             raise episode.error
-        answers = {
-            "length": len(episode.turns),
-            "illegal_actions": episode.illegal_actions,
-            "illegal_texts": commonest_texts(episode.illegal_texts),
-            "cut_answers": episode.cut_answers,
-            "answers_without_call": episode.answers_without_call,
-        }
+        answers = episode.answer_counts
         self._arena.answers.append(answers)
         state.metadata[EPISODE] = {
             "reward": episode.reward,

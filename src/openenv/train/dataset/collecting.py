@@ -17,7 +17,7 @@ from openenv.core.exceptions import (
     ServerCapacityError,
 )
 from openenv.core.rubrics.bounds import reaches
-from openenv.records.answers import AnswerCounts, AnswerRule, commonest_texts
+from openenv.records.answers import AnswerCounts, AnswerRule
 from openenv.records.collection import Collection
 from openenv.train.agents.agent import Agent, play
 from openenv.train.agents.opening import open_agent, opened_rule
@@ -201,10 +201,8 @@ def line_of(played: PlayedEpisode, environment: str, *, has_id: bool = False) ->
 
 def _answers_in(episode: Episode) -> dict[str, Any]:
     """Return the numbers of an episode's answers, of the rarer kinds where there is one."""
-    counts = {"cut_answers": episode.cut_answers, "answers_without_call": episode.answers_without_call}
-    rare = {**counts, "illegal_texts": commonest_texts(episode.illegal_texts)}
-    common = {"length": len(episode.turns), "illegal_actions": episode.illegal_actions}
-    return {**common, **{name: value for name, value in rare.items() if value}}
+    counts = episode.answer_counts
+    return {name: value for name, value in counts.items() if value or name in ("length", "illegal_actions")}
 
 
 def _messages_to_learn(played: PlayedEpisode) -> list[Message]:

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import OpenEnvError
 from openenv.core.wire.results import component_totals
+from openenv.records.answers import commonest_texts
 
 __all__ = ["Episode", "Limit", "Turn", "raise_if_most_failed"]
 
@@ -116,6 +117,17 @@ class Episode:
     def length(self) -> int:
         """Number of tokens, of prompt and completion."""
         return len(self.prompt_ids) + len(self.completion_ids)
+
+    @property
+    def answer_counts(self) -> dict[str, Any]:
+        """The numbers of its answers and the commonest illegal ones, under the names of a `Collection`."""
+        return {
+            "length": len(self.turns),
+            "illegal_actions": self.illegal_actions,
+            "cut_answers": self.cut_answers,
+            "answers_without_call": self.answers_without_call,
+            "illegal_texts": commonest_texts(self.illegal_texts),
+        }
 
     def add_written(self, token_ids: Sequence[int], logprobs: Sequence[float]) -> None:
         """Append tokens that the model wrote."""
