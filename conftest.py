@@ -1,5 +1,6 @@
 """For the tests of the house and of its environments: needs, order, and how many examples property tests try."""
 
+import logging
 import signal
 from collections.abc import Generator
 
@@ -29,6 +30,21 @@ settings.register_profile("openenv", max_examples=60, deadline=None)
 # The same examples in each run: what a change is let in by must not depend on luck. Runs by hand look for new ones.
 settings.register_profile("repeatable", settings.get_profile("openenv"), derandomize=True, database=None)
 settings.load_profile("openenv")
+
+
+_LOGGERS = [logging.getLogger(name) for name in (None, "openenv", "uvicorn", "uvicorn.access", "uvicorn.error")]
+_LOGGED = [(logger.level, logger.propagate) for logger in _LOGGERS]
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
+    """Log as before after each file: a server that runs in the process of the tests sets what uvicorn logs."""
+    ended = yield
+    if nextitem is None or nextitem.path != item.path:
+        for logger, (level, propagate) in zip(_LOGGERS, _LOGGED, strict=True):
+            logger.setLevel(level)
+            logger.propagate = propagate
+    return ended
 
 
 @pytest.hookimpl(wrapper=True)

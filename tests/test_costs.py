@@ -1,5 +1,6 @@
 """What each test costs is measured with the processes that it starts, kept, and printed."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -72,6 +73,16 @@ def test_without_the_option_nothing_is_kept(suite: Path) -> None:
     run(suite)
     assert not (suite / RECORD).exists()
     assert read_costs(suite) == {}
+
+
+@pytest.mark.level("files")
+def test_what_earlier_tests_have_left_in_memory_does_not_count() -> None:
+    left = [[number] for number in range(400_000)]
+    before, started = cpu_time(), time.thread_time()
+    for _ in range(20):
+        gc.collect()
+    took = time.thread_time() - started
+    assert cpu_time() - before < took / 2, f"{len(left)} lists were looked through"
 
 
 @pytest.mark.level("process")

@@ -80,6 +80,7 @@ def watching(browser: Any, server: RunningServer, query: str = "", **context: An
 def follow(visit: PlayPage, session: str) -> None:
     """Open a session of the table."""
     visit.page.fill("#text", session[:13])
+    eventually(lambda: visit.page.locator("[data-testid=session]").count() == 1, "the table is searched")
     visit.page.click(f"[data-testid=session][data-name='{session[:13]}'] a")
     visit.page.wait_for_selector("[data-testid=status][data-status=open]")
 

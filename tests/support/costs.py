@@ -5,6 +5,7 @@ read: files that take longest are handed out first (``tests/support/order.py``),
 ``python -m tests.support.costs`` prints the dearest files, the dearest tests, and the levels.
 """
 
+import gc
 import os
 import resource
 import time
@@ -109,10 +110,35 @@ def summed(costs: Mapping[str, Cost], keys: Mapping[str, str]) -> Costs:
 def cpu_time() -> float:
     """Return seconds of CPU time: this process, the children that it has waited for, every descendant that runs.
 
+    Without full garbage collections of this process: what they look through is left of the tests before.
     Where the kernel does not list a process's children (macOS), a descendant counts once it was waited for.
     """
     usages = [resource.getrusage(of) for of in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages) + _DESCENDANTS.cpu_time()
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages) + _DESCENDANTS.cpu_time() - _COLLECTIONS.cpu_s
+
+
+class _Collections:
+    """The CPU time of full garbage collections in this process.
+
+    Attributes:
+        cpu_s: Seconds of those that have ended.
+    """
+
+    def __init__(self) -> None:
+        self.cpu_s = 0.0
+        self._started = 0.0
+        gc.callbacks.append(self._note)
+
+    def _note(self, phase: str, info: Mapping[str, int]) -> None:
+        if info["generation"] < 2:
+            return
+        if phase == "start":
+            self._started = time.thread_time()
+        else:
+            self.cpu_s += time.thread_time() - self._started
+
+
+_COLLECTIONS = _Collections()
 
 
 class _Descendants:

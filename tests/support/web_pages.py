@@ -139,7 +139,9 @@ class PlayPage:
         return str(self.page.inner_text(f"[data-testid={test_id}]"))
 
     def assert_accessible(self) -> None:
-        """Fail for what axe finds."""
+        """Fail for what axe finds, once the page is drawn: it comes without a landmark and a heading."""
+        self.page.wait_for_selector("main", state="attached")
+        self.page.wait_for_selector("h1", state="attached")
         found = violations(self.page)
         assert not found, "\n".join(found)
 
