@@ -17,7 +17,8 @@ Renderer = Callable[[dict[str, Any]], Any]
 
 _PATH = "/web/view"
 _MOST_BYTES = 4 * 1024 * 1024
-_TIMEOUT_S = 10.0
+_TIMEOUT_S = 60.0
+"""Time limit of a view, the first of which imports the environment."""
 
 
 class _ViewRequest(BaseModel):
