@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.browser.test_live import wait_for_text
+from tests.browser.test_live import open_row, wait_for_text
 from tests.chaos.environments import ChainEnvironment
 from tests.support.servers import eventually
 from tests.support.web_pages import ELSEWHERE, Address, PlayPage
@@ -52,11 +52,8 @@ def row_of(fleet: Fleet, task: str) -> dict[str, Any]:
 
 
 def follow(visit: PlayPage, task: str) -> None:
-    """Open a session of the table, once it is the only row: a row that moves under the mouse is not clicked."""
-    visit.page.fill("#text", task)
-    eventually(lambda: visit.page.locator("[data-testid=session]").count() == 1, "the table is searched")
-    visit.page.click(f"[data-testid=session]:has(:text-is('{task}')) a")
-    visit.page.wait_for_selector("[data-testid=status][data-status=open]")
+    """Open a session of the table by its task."""
+    open_row(visit, task, f":has(:text-is('{task}'))")
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])

@@ -78,10 +78,15 @@ def watching(browser: Any, server: RunningServer, query: str = "", **context: An
 
 
 def follow(visit: PlayPage, session: str) -> None:
-    """Open a session of the table."""
-    visit.page.fill("#text", session[:13])
+    """Open a session of the table by its name."""
+    open_row(visit, session[:13], f"[data-name='{session[:13]}']")
+
+
+def open_row(visit: PlayPage, text: str, row: str) -> None:
+    """Open the row that a text finds, once it is the only one: a row that moves under the mouse is not clicked."""
+    visit.page.fill("#text", text)
     eventually(lambda: visit.page.locator("[data-testid=session]").count() == 1, "the table is searched")
-    visit.page.click(f"[data-testid=session][data-name='{session[:13]}'] a")
+    visit.page.click(f"[data-testid=session]{row} a")
     visit.page.wait_for_selector("[data-testid=status][data-status=open]")
 
 

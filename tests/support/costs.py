@@ -110,7 +110,7 @@ def summed(costs: Mapping[str, Cost], keys: Mapping[str, str]) -> Costs:
 def cpu_time() -> float:
     """Return seconds of CPU time: this process, the children that it has waited for, every descendant that runs.
 
-    Without full garbage collections of this process: what they look through is left of the tests before.
+    Full garbage collections of this process are left out: most of what they look through is of the tests before.
     Where the kernel does not list a process's children (macOS), a descendant counts once it was waited for.
     """
     usages = [resource.getrusage(of) for of in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
