@@ -10,6 +10,7 @@ from tests.support.web_pages import PlayPage
 
 from openenv import traces
 from openenv.auto.discovery import find_environment
+from openenv.auto.serving import app_for
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.viewer import viewer_app
 
@@ -38,15 +39,13 @@ def cells(page: Any, within: str = "main") -> list[str]:
 @pytest.mark.parametrize(
     ("name", "count"), [("catch", 50), ("2048", 16), ("sudoku", 81), ("wordle", 30), ("openspiel", 50)]
 )
-def test_a_board_is_a_board_wherever_an_episode_is_shown(
-    browser: Any, name: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_board_is_a_board_wherever_an_episode_is_shown(browser: Any, name: str, count: int, tmp_path: Path) -> None:
     file = tmp_path / "traces.db"
-    monkeypatch.setenv("OPENENV_TRACES", str(file))
     package = find_environment(name)
     player = package.make_player(3)
     assert player is not None
-    with RunningServer(package.app()) as server:
+    # The application in the package's module keeps the settings of the process's first import of it.
+    with RunningServer(app_for(package.environment_class(), name, traces=file)) as server:
         played = PlayPage(browser, server)
         played.reset(seed=3)
         first = cells(played.page)

@@ -83,9 +83,9 @@ def quiet() -> Console:
     return Console(file=StringIO())
 
 
-def texts(line: dict[str, Any]) -> list[str]:
-    """The texts of an episode's messages."""
-    return [message["content"] for message in line["messages"]]
+def texts_by_index(collection: Collection) -> dict[int, list[str]]:
+    """The texts of each episode's messages, by the number of the episode."""
+    return {line["index"]: [message["content"] for message in line["messages"]] for line in collection.read()}
 
 
 def played_by(model: str, **settings: Any) -> PlaySettings:
@@ -147,9 +147,8 @@ def test_an_address_is_evaluated_and_collected_from_as_the_folder_is(
     """The same prompts, the same tokens: greedy answers to the same questions are equal to the letter."""
     served = played_by(smollm2, llm_endpoint=address)
     by_address = collect(served, 2, tmp_path / "collection", sessions=2, console=quiet())
-    assert [texts(line) for line in by_address.collection.read()] == [
-        texts(line) for line in Collection(collected).read()
-    ]
+    # Lines are in the order in which the episodes of two sessions ended.
+    assert texts_by_index(by_address.collection) == texts_by_index(Collection(collected))
     evaluation = evaluate(served, tmp_path / "evaluation", num_tasks=1, console=quiet())
     assert (evaluation.episodes, evaluation.failed, evaluation.mean_length) == (1, 0, 1.0)
     assert evaluation.answers is not None
