@@ -27,7 +27,7 @@ def find_participant(text: str) -> Participant:
     """
     if "@" in text:
         return ModelPlayer(model_client(text))
-    found = find_named(text)
+    found = find_named(text, "NAME@URL of a model, or module:name")
     if not isinstance(found, Participant):
         raise ConfigurationError(
             f"Expected {text} to be a participant, with a method reply(messages), got {type(found).__name__}."
@@ -35,8 +35,12 @@ def find_participant(text: str) -> Participant:
     return found
 
 
-def find_named(text: str) -> Any:
+def find_named(text: str, expected: str) -> Any:
     """Import what ``module:name`` names.
+
+    Args:
+        text: The name.
+        expected: What the name may be, for the error.
 
     Raises:
         ConfigurationError: There is no such module, or it has no such name.
@@ -45,4 +49,4 @@ def find_named(text: str) -> Any:
     try:
         return getattr(import_module(module), name)
     except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise ConfigurationError(f"Expected NAME@URL of a model, or module:name, got {text!r}: {error}.") from error
+        raise ConfigurationError(f"Expected {expected}, got {text!r}: {error}.") from error
