@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 from openenv.core.env_server.types import Action, Observation, State
 
 History = Literal["new", "cumulative"]
-Opponents = Literal["self", "random", "scripted"]
+Opponents = Literal["self", "random", "scripted", "participant"]
 
 GAME = -1  # the sender of what the game itself says
 TRANSCRIPT = "MESSAGE"  # the category of a message that holds a whole transcript

@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
+from openenv.agents import participants_metadata
+
 from ..models import History, TextArenaMessage, TextArenaObservation
 from .game import Game
-from .opponents import Opponent
+from .opponents import Opponent, ParticipantOpponent
 
 PROMPT = "PROMPT"
 
@@ -53,6 +55,11 @@ class Episode:
     def over(self) -> bool:
         """Return whether no player can move any more."""
         return self.game.over or self.truncated
+
+    @property
+    def awaits_opponent(self) -> bool:
+        """Return whether an opponent is to move, which has failed: it moves at once otherwise."""
+        return not self.over and self.game.player in self._opponents
 
     @property
     def observing_player(self) -> int:
@@ -110,8 +117,12 @@ class Episode:
             done=self.over,
             reward=reward,
             info=dict(info or {}),
-            metadata={"env_id": self.game.env_id, "turn": self.game.turn},
+            metadata={"env_id": self.game.env_id, "turn": self.game.turn, **self._participants()},
         )
+
+    def _participants(self) -> dict[str, Any]:
+        chats = [each.chat for each in self._opponents.values() if isinstance(each, ParticipantOpponent)]
+        return participants_metadata(chats) if chats else {}
 
     def _let_opponents_move(self) -> None:
         while not self.over and self.game.player in self._opponents:

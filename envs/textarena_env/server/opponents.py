@@ -1,9 +1,11 @@
 """Opponents: how the players move that the client does not play."""
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from random import Random
 from typing import Protocol
 
+from openenv.agents import Chat, find_participant
 from openenv.core.exceptions import InvalidRequestError
 from openenv.core.seeding import rng
 
@@ -65,14 +67,39 @@ class ScriptedOpponent:
         return self._player(observation).message
 
 
-def make_opponents(kind: Opponents, game: Game, player_id: int, seed: int | str) -> dict[int, Opponent]:
+class ParticipantOpponent:
+    """Opponent that a model plays, or a script.
+
+    Args:
+        chat: The conversation with it, which has been used by no other game.
+    """
+
+    def __init__(self, chat: Chat) -> None:
+        self.chat = chat
+
+    def move(self, game: Game, observation: TextArenaObservation) -> str:
+        """Return the participant's answer to what its player has not seen yet.
+
+        Raises:
+            ParticipantFailedError: There is none.
+        """
+        return self.chat.send(observation.text or "It is your turn.").text
+
+
+_participant = cache(find_participant)  # all games of a server share the connections of its model
+
+
+def make_opponents(
+    kind: Opponents, game: Game, player_id: int, seed: int | str, participant: str | None = None
+) -> dict[int, Opponent]:
     """Make an opponent for every player but the client's.
 
     Args:
-        kind: ``random`` or ``scripted``.
+        kind: ``random``, ``scripted`` or ``participant``.
         game: The game.
         player_id: The client's player.
         seed: Seed of the opponents' random choices.
+        participant: The server's participant, as `find_participant` has it.
 
     Returns:
         The opponents, by the ids of their players.
@@ -85,7 +112,18 @@ def make_opponents(kind: Opponents, game: Game, player_id: int, seed: int | str)
             f"Expected a player_id from 0 to {game.num_players - 1} in {game.env_id}, got {player_id}."
         )
     others = [other for other in range(game.num_players) if other != player_id]
+    if kind == "participant":
+        return {other: _talking(participant, other) for other in others}
     return dict(zip(others, _opponents(kind, game, seed), strict=False)) if others else {}
+
+
+def _talking(participant: str | None, player: int) -> Opponent:
+    if participant is None:
+        raise InvalidRequestError(
+            "This server has no participant for opponents='participant'; start it with the variable "
+            "TEXTARENA_PARTICIPANT, as in Qwen/Qwen3-8B@http://localhost:8000."
+        )
+    return ParticipantOpponent(Chat(_participant(participant), f"player_{player}"))
 
 
 def _opponents(kind: Opponents, game: Game, seed: int | str) -> Iterator[Opponent]:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field, field_validator
 
+from openenv.agents import find_participant
 from openenv.core.exceptions import InvalidRequestError
 from openenv.core.variables import VariableSettings
 
@@ -23,6 +24,8 @@ class Settings(VariableSettings):
         num_players: Players; a game for more has as many as it needs.
         max_turns: Messages of all players after which an episode is cut off; ``None`` for the game's own end alone.
         opponents: How the players move that the client does not play.
+        participant: Their player with ``participant``: a model and its address, ``NAME@URL``, or ``module:name``, as
+            for ``find_participant``.
         history: What an observation shows.
         options: What the game's class is called with beside what its id stands for; only for ``env_id``. Each has a
             variable, as in ``TEXTARENA_KW_num_guesses``.
@@ -34,6 +37,7 @@ class Settings(VariableSettings):
     num_players: int = Field(1, ge=1, le=MOST_PLAYERS)
     max_turns: int | None = Field(None, ge=1)
     opponents: Opponents = "self"
+    participant: str | None = None
     history: History = "new"
     options: dict[str, Any] = Field(default_factory=dict)
 
@@ -45,6 +49,13 @@ class Settings(VariableSettings):
         except InvalidRequestError as error:
             raise ValueError(str(error)) from error
         return env_id
+
+    @field_validator("participant")
+    @classmethod
+    def _check_participant(cls, participant: str | None) -> str | None:
+        if participant is not None:
+            find_participant(participant)
+        return participant
 
     @classmethod
     def fields_of(cls, variables: Mapping[str, str]) -> dict[str, object]:

@@ -57,8 +57,8 @@ class TextArenaEnvironment(Environment[TextArenaAction, TextArenaObservation, Te
             env_id: TextArena's id of the game; by default the server's.
             num_players: Players in the game; by default the server's number, or as many as the game needs.
             max_turns: Messages of all players after which the episode is cut off; by default the server's.
-            opponents: How the other players move: ``random`` legal moves, as the ``scripted`` player, or ``self``: the
-                client plays all players in turn.
+            opponents: How the other players move: ``random`` legal moves, as the ``scripted`` player, as the server's
+                ``participant`` writes, or ``self``: the client plays all players in turn.
             player_id: The client's player; of no meaning with ``self``.
             history: Whether an observation shows what is ``new``, or the ``cumulative`` transcript.
 
@@ -68,6 +68,7 @@ class TextArenaEnvironment(Environment[TextArenaAction, TextArenaObservation, Te
         Raises:
             InvalidRequestError: A parameter is not allowed, or does not go with the game. The running episode
                 continues.
+            ParticipantFailedError: An opponent that moves before the client did not.
         """
         settings = self._settings
         env_id = settings.env_id if env_id is None else env_id
@@ -76,6 +77,7 @@ class TextArenaEnvironment(Environment[TextArenaAction, TextArenaObservation, Te
         options = settings.options if env_id == settings.env_id else {}
         game = start(env_id, num_players, settings.num_players, seed, options)
         client, others = self._players(opponents or settings.opponents, game, player_id, seed)
+        self._episode = None  # unless an opponent's first move fails
         self._episode = Episode(game, client, others, history or settings.history, cap)
         self.rubric = WordleReward() if game.name == "Wordle" else None
         self._state = TextArenaState(
@@ -93,10 +95,11 @@ class TextArenaEnvironment(Environment[TextArenaAction, TextArenaObservation, Te
             The observation of the player that is to move next, and the reward.
 
         Raises:
+            ParticipantFailedError: An opponent did not move. The game is over.
             ResetNeededError: There is no episode, or it is over.
         """
         episode = self._episode
-        if episode is None or episode.over:
+        if episode is None or episode.over or episode.awaits_opponent:
             raise ResetNeededError("There is no running game to write to; call reset first.")
         episode.play(action.message)
         return self._observation(episode, action)
@@ -124,15 +127,14 @@ class TextArenaEnvironment(Environment[TextArenaAction, TextArenaObservation, Te
         """Return the board for the page, of an episode that is played, followed or on record."""
         return as_html(observation)
 
-    @staticmethod
     def _players(
-        kind: Opponents, game: Game, player_id: int, seed: int | str
+        self, kind: Opponents, game: Game, player_id: int, seed: int | str
     ) -> tuple[int | None, dict[int, Opponent]]:
         if game.num_players == 1:
             return 0, {}
         if kind == "self":
             return None, {}
-        return player_id, make_opponents(kind, game, player_id, seed)
+        return player_id, make_opponents(kind, game, player_id, seed, self._settings.participant)
 
     def _observation(self, episode: Episode, action: TextArenaAction | None = None) -> TextArenaObservation:
         reward = None if action is None and not episode.over else _reward(episode)

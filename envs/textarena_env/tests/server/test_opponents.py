@@ -55,6 +55,7 @@ def test_every_other_player_is_an_opponent() -> None:
         ("TicTacToe-v0", "random", -1, "from 0 to 1 in TicTacToe-v0, got"),
         ("Codenames-v0", "random", 0, "no random opponents for Codenames-v0; there are for Battleship"),
         ("ConnectFour-v0", "scripted", 0, "there are for TicTacToe"),
+        ("ConnectFour-v0", "participant", 0, "start it with the variable TEXTARENA_PARTICIPANT"),
     ],
 )
 def test_unknown_players_and_opponents_are_refused(env_id: str, kind: str, player_id: int, says: str) -> None:

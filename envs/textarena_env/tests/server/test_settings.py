@@ -16,6 +16,7 @@ def test_variables_are_read() -> None:
         "TEXTARENA_NUM_PLAYERS": "2",
         "TEXTARENA_MAX_TURNS": "30",
         "TEXTARENA_OPPONENTS": "random",
+        "TEXTARENA_PARTICIPANT": "Qwen/Qwen3-8B@http://localhost:8000",
         "TEXTARENA_HISTORY": "cumulative",
         "TEXTARENA_DOWNLOAD_NLTK": "1",
         "TEXTARENA_KW_word_length": "7",
@@ -24,7 +25,13 @@ def test_variables_are_read() -> None:
     }
     options = {"word_length": 7, "hardcore": True, "difficulty": "hard"}
     assert Settings.from_variables(variables) == Settings(
-        env_id="TicTacToe-v0", num_players=2, max_turns=30, opponents="random", history="cumulative", options=options
+        env_id="TicTacToe-v0",
+        num_players=2,
+        max_turns=30,
+        opponents="random",
+        participant="Qwen/Qwen3-8B@http://localhost:8000",
+        history="cumulative",
+        options=options,
     )
 
 
@@ -38,11 +45,12 @@ def test_an_empty_variable_is_none() -> None:
     [
         ("TEXTARENA_ENV_ID", "Wordl-v0", "Did you mean Wordle-v0"),
         ("TEXTARENA_NUM_PLAYERS", "two", "expected a valid integer"),
+        ("TEXTARENA_PARTICIPANT", "nobody", "Expected NAME@URL of a model, or module:name, got 'nobody'"),
         ("TEXTARENA_NUM_PLAYERS", "0", "expected greater than or equal to 1"),
         ("TEXTARENA_NUM_PLAYERS", "16", "expected less than or equal to 15"),
         ("TEXTARENA_MAX_TURNS", "-1", "expected greater than or equal to 1"),
         ("TEXTARENA_MAX_TURNS", "0", "expected greater than or equal to 1"),
-        ("TEXTARENA_OPPONENTS", "clever", "expected 'self', 'random' or 'scripted'"),
+        ("TEXTARENA_OPPONENTS", "clever", "expected 'self', 'random', 'scripted' or 'participant'"),
         ("TEXTARENA_HISTORY", "old", "expected 'new' or 'cumulative'"),
     ],
 )
