@@ -141,6 +141,7 @@ class Evaluation:
         legal: Scores by legal answers alone; ``None`` as above.
         warnings: What makes the figures doubtful, each in a sentence, by the name of the check.
         failures: Number of episodes that count for nothing, by the kind of their failure.
+        limits: Number of episodes that a limit ended, by its name; they count with the reward that they had.
         groups: Scores by the values of ``difficulty`` and of ``group``, where tasks have two or more.
         comparison: Difference from an earlier evaluation, where one was named.
     """
@@ -163,6 +164,7 @@ class Evaluation:
     legal: LegalScores | None = None
     warnings: dict[str, str] = field(default_factory=dict)
     failures: dict[str, int] = field(default_factory=dict)
+    limits: dict[str, int] = field(default_factory=dict)
     pass_hat: dict[int, Estimate] = field(default_factory=dict)
     groups: dict[str, dict[str, TaskGroup]] = field(default_factory=dict)
     comparison: Comparison | None = None

@@ -168,6 +168,15 @@ def test_what_an_illegal_answer_does_is_a_setting(
     assert f"illegal answers: {words}" in shown
 
 
+def test_episodes_end_at_limits(openenv_here: Any, tmp_path: Path) -> None:
+    shown, results = evaluated(openenv_here, tmp_path / "e", "left", "--form", "text", "--max-answers", "2")
+    assert "ended by max_answers 8 of 8" in shown
+    assert (results["limits"], results["mean_length"], results["failed"]) == ({"max_answers": 8}, 2.0, 0)
+    ended = openenv_here("eval", "catch", "--max-seconds", "0")
+    assert ended.returncode == 2
+    assert "greater than 0" in " ".join(ended.stderr.replace("│", " ").split())
+
+
 def test_lenient_reading_is_a_setting_that_an_evaluation_states(openenv_here: Any, tmp_path: Path) -> None:
     strict, results = evaluated(openenv_here, tmp_path / "strict", 'The answer is "left."', "--form", "text")
     assert results["answers"]["illegal"] == 72

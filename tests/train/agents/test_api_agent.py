@@ -26,7 +26,8 @@ from openenv.core.sync_client import SyncEnvClient
 from openenv.train.agents.api_agent import ApiAgent
 from openenv.train.agents.tiny import build_model
 from openenv.train.agents.tiny_tools import build_tool_tokenizer
-from openenv.train.episodes.played_episode import PlayedEpisode
+from openenv.train.episodes.budget import Budget
+from openenv.train.episodes.played_episode import PlayedEpisode, Usage
 from openenv.train.tools.environment_tools import EnvironmentTools
 
 Client = SyncEnvClient[Any, Any, Any]
@@ -240,6 +241,43 @@ def test_the_tiny_model_behind_the_api(stairs_client: Client) -> None:
     assert len(episodes) == 6
     assert all(played.messages[1]["role"] == "assistant" for played in episodes)
     assert all(played.episode.error is None for played in episodes)
+
+
+@pytest.mark.parametrize(
+    ("budget", "limit", "answers"),
+    [
+        (Budget(max_answers=2), "max_answers", 2),
+        (Budget(max_episode_tokens=16), "max_episode_tokens", 2),  # 15 in the first answer, 35 in the second
+        (Budget(max_seconds=1e-9), "max_seconds", 0),
+    ],
+)
+def test_a_limit_of_the_budget_ends_an_episode_with_its_reward(
+    stairs_client: Client, budget: Budget, limit: str, answers: int
+) -> None:
+    server = ModelServer(climb)
+    (played,) = play(stairs_client, server, [{"seed": 3}], budget=budget)  # four steps high
+    episode = played.episode
+    assert (episode.cut_by, episode.done, episode.error) == (limit, False, None)
+    assert (len(episode.turns), episode.answers_without_call) == (answers, 0)
+    assert episode.reward == pytest.approx(sum(0.25 * step for step in range(1, answers + 1)))
+
+
+def test_an_answer_that_takes_too_long_is_given_up(stairs_client: Client) -> None:
+    released = threading.Event()
+
+    def answer(messages: list[Message], tools: list[dict[str, Any]]) -> Message:
+        if len(messages) > 1:
+            released.wait(60)
+        return climb(messages, tools)
+
+    with RunningServer(ModelServer(answer).app) as running:
+        agent = ApiAgent("tiny", base_url=f"{running.url}/v1", budget=Budget(max_seconds=5))
+        try:
+            (played,) = agent.episodes(stairs_client, [{"seed": 3}])
+        finally:
+            released.set()
+    assert (played.episode.cut_by, len(played.episode.turns), played.episode.reward) == ("max_seconds", 1, 0.25)
+    assert played.usage == Usage(10, 5, None, "tiny"), "what the answer under way costs is not known"
 
 
 def test_a_server_that_is_not_there_is_an_error(stairs_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

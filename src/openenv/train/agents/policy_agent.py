@@ -1,7 +1,7 @@
 """Agent with a model that is loaded here: a run's, one in a folder, or one of the Hub."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any, Self
@@ -9,6 +9,7 @@ from typing import Any, Self
 from openenv.records.run_folder import RunFolder
 from openenv.train.agents.agent import BatchAgent
 from openenv.train.agents.policy import Policy, load_policies
+from openenv.train.episodes.budget import NO_BUDGET, Budget
 from openenv.train.episodes.played_episode import PlayedEpisode, Usage
 from openenv.train.forms.moves import Move
 from openenv.train.generation.sampling import Sampling
@@ -35,6 +36,7 @@ class PolicyAgent(BatchAgent):
         temperature: Temperature of sampling; 0 draws the most likely token.
         seed: Seed of the draws; by default that of ``config``.
         version: The training step of the weights, in words; ``None`` if it is not known.
+        budget: Limits of each episode's answers, tokens and seconds.
     """
 
     def __init__(
@@ -45,8 +47,9 @@ class PolicyAgent(BatchAgent):
         temperature: float,
         seed: int | None = None,
         version: str | None = None,
+        budget: Budget = NO_BUDGET,
     ) -> None:
-        super().__init__(config.max_turns, policy.renderer.shown, config.answer_rule)
+        super().__init__(config.max_turns, policy.renderer.shown, config.answer_rule, budget)
         self._policy = policy
         self._limits = Limits(config.max_turns, config.max_context)
         self._sampling = Sampling(temperature)
@@ -64,9 +67,7 @@ class PolicyAgent(BatchAgent):
             model.train(was_training)
 
     def _played(self, number: int, play: Play) -> PlayedEpisode:
-        episode = play.episode
-        written = sum(episode.env_mask)
-        usage = Usage(episode.length - written, written, model_version=self._version)
+        episode, usage = play.episode, replace(_usage_of(play), model_version=self._version)
         renderer = self._policy.renderer
         texts = renderer.texts([*episode.prompt_ids, *episode.completion_ids])
         return PlayedEpisode(number, episode, play.messages, renderer.form.tools, usage, texts)
@@ -91,11 +92,20 @@ class _PolicyActor:
 
     async def act(self, plays: Sequence[Play]) -> list[list[Move]]:
         """Let the model write an answer in each episode."""
-        return await self._actor.act(plays)
+        moves = await self._actor.act(plays)
+        for play in plays:
+            play.usage = _usage_of(play)
+        return moves
 
     def see(self, plays: Sequence[Play]) -> None:
         """Feed the results of the moves."""
         self._actor.see(plays)
+
+
+def _usage_of(play: Play) -> Usage:
+    """Return the tokens of an episode so far, each of which the model has read or written once."""
+    written = sum(play.episode.env_mask)
+    return Usage(play.episode.length - written, written)
 
 
 @dataclass(frozen=True)
@@ -144,5 +154,10 @@ class StoredModel:
             (policy,) = load_policies(self.config, {"": sessions}, self.source).values()
         policy.to_device(self.config)
         return PolicyAgent(
-            policy, self.config, temperature=settings.temperature, seed=settings.seed, version=self.version
+            policy,
+            self.config,
+            temperature=settings.temperature,
+            seed=settings.seed,
+            version=self.version,
+            budget=settings.budget,
         )

@@ -190,6 +190,8 @@ def line_of(played: PlayedEpisode, environment: str, *, has_id: bool = False) ->
         **_answers_in(episode),
         "done": episode.done,
     }
+    if episode.cut_by is not None:
+        line["cut_by"] = episode.cut_by
     if has_id:
         line["episode_id"] = episode.episode_id
     if components := episode.reward_components:

@@ -171,6 +171,7 @@ def _evaluation(
         tasks=results,
         first_failure=failures[0]["reason"] if failures else None,
         failures=dict(Counter(line["reason"].partition(":")[0] for line in failures)),
+        limits=dict(Counter(line["cut_by"] for line in lines if "cut_by" in line)),
         temperature=None if settings.model is None else settings.temperature,
         reward_components=statistics.components,
         rule=rule,

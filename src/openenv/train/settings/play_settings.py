@@ -13,6 +13,7 @@ from openenv.auto.target import Target, is_address
 from openenv.core.variables import Option
 from openenv.records.answers import AnswerRule, IllegalAnswers
 from openenv.records.run_folder import RunFolder
+from openenv.train.episodes.budget import Budget
 from openenv.train.settings.config import (
     ILLEGAL_ANSWERS,
     ILLEGAL_PENALTY,
@@ -86,6 +87,17 @@ class PlaySettings(BaseModel):
     max_turns: Annotated[int | None, _EPISODES] = Field(
         default=None, ge=1, description="actions after which an episode is cut off; default: as the run has it, else 32"
     )
+    max_answers: Annotated[int | None, _EPISODES] = Field(
+        default=None, ge=1, description="answers after which an episode ends, of which each may have several actions"
+    )
+    max_episode_tokens: Annotated[int | None, _EPISODES] = Field(
+        default=None,
+        ge=1,
+        description="tokens after which an episode ends, of those that its model reads and writes in all answers",
+    )
+    max_seconds: Annotated[float | None, _EPISODES] = Field(
+        default=None, gt=0, description="seconds after which an episode ends, from the reset's answer on"
+    )
     temperature: Annotated[float, _PLAYER] = Field(
         default=1.0,
         ge=0,
@@ -140,6 +152,11 @@ class PlaySettings(BaseModel):
     def turn_limit(self) -> int:
         """Actions after which an episode is cut off."""
         return DEFAULT_MAX_TURNS if self.max_turns is None else self.max_turns
+
+    @property
+    def budget(self) -> Budget:
+        """Limits of an episode's answers, tokens and seconds."""
+        return Budget(self.max_answers, self.max_episode_tokens, self.max_seconds)
 
     @property
     def action_form(self) -> Literal["tools", "text"]:

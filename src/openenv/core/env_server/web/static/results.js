@@ -79,6 +79,7 @@ function Summary({ summary }) {
     "Illegal actions": summary.illegal_actions,
     "Answers cut off": summary.answers?.cut || null,
     "Episodes without a call": summary.answers?.no_calls || null,
+    ...Object.fromEntries(Object.entries(summary.limits).map(([limit, count]) => [`Ended by ${limit}`, count])),
     "Left out": summary.left_out || null,
   };
   return html`<section class="panel summary" aria-label="Summary">
