@@ -177,6 +177,7 @@ class EpisodeFolder:
                 "illegal_rule": None if rule is None else str(rule),
                 "answers": asdict(answers),
                 "limits": Counter(episode.cut_by for episode in episodes if episode.cut_by is not None),
+                "spending": asdict(results.spending) if results and results.spending else None,
                 "warnings": warnings,
                 "estimates": _estimates(results, episodes),
                 "problem": problem,

@@ -21,6 +21,7 @@ from openenv.core.telemetry import ERROR, EXECUTE_TOOL, INVOKE_AGENT, TOOL, TOOL
 from openenv.core.typed_client import TypedEnvClient
 from openenv.core.wire.redaction import remember_secret
 from openenv.records.answers import AnswerRule
+from openenv.records.prices import TokenPrice
 from openenv.train.agents.model_api import request_answer
 from openenv.train.episodes.budget import NO_BUDGET, Budget
 from openenv.train.episodes.played_episode import NO_USAGE, Message, PlayedEpisode, Usage
@@ -70,7 +71,8 @@ class ApiAgent:
         timeout_s: Seconds to wait for an answer of the model.
         extra_body: Further fields of every request, such as ``{"top_k": 20}`` for vLLM.
         rule: How answers are read, and what an illegal one does.
-        budget: Limits of each episode's answers, tokens and seconds.
+        budget: Limits of each episode's answers, tokens, seconds and price.
+        price: Price of the model's tokens; ``None`` for the one that its server reports.
 
     Example::
 
@@ -97,6 +99,7 @@ class ApiAgent:
         extra_body: Mapping[str, Any] | None = None,
         rule: AnswerRule = AnswerRule(),  # noqa: B008  # it can't be changed
         budget: Budget = NO_BUDGET,
+        price: TokenPrice | None = None,
     ) -> None:
         if actions not in ("tools", "text"):
             raise ConfigurationError(f"Expected 'tools' or 'text' for actions, got {actions!r}.")
@@ -110,6 +113,7 @@ class ApiAgent:
         self.concurrency = concurrency
         self.rule = rule
         self.budget = budget
+        self.price = price
         # The library insists on a key; servers of one's own ignore it.
         remember_secret(api_key)
         key = api_key if api_key is not None or base_url is None else "none"
@@ -210,7 +214,7 @@ class ApiAgent:
                 return  # the first worker plays, and as many others as the server has sessions for
             try:
                 for index, task in todo:
-                    conversation = _Conversation(request, form)
+                    conversation = _Conversation(request, form, self.price)
                     play = Play(task, max_turns=self.max_turns, shown=form.shown, rule=self.rule, budget=self.budget)
                     played_session = _PatientSession(session, partial(conversation.call_of, play))
                     with genai_span(INVOKE_AGENT, self.model, self._about, task.get("episode_id")):
@@ -284,9 +288,10 @@ class _PatientSession:
 class _Conversation:
     """Actor with a model in one episode, which writes the conversation."""
 
-    def __init__(self, request: "Request", form: Form) -> None:
+    def __init__(self, request: "Request", form: Form, price: TokenPrice | None) -> None:
         self._request = request
         self._form = form
+        self._price = price
 
     def begin(self, plays: Sequence[Play]) -> None:
         """Write the first messages; after a reset that failed, without an observation."""
@@ -312,7 +317,9 @@ class _Conversation:
             play.cut("max_context")
             return [[]]
         play.episode.cut_answers += found.finish_reason == "length"
-        play.usage += Usage(found.input_tokens, found.output_tokens, found.cost_usd, found.model)
+        tokens = (found.input_tokens, found.output_tokens)
+        cost_usd = found.cost_usd if self._price is None else self._price.of(*tokens)
+        play.usage += Usage(*tokens, cost_usd, found.model)
         answer = found.message(with_calls=bool(self._form.tools))
         play.messages.append(answer)
         return [self._form.read(answer)]

@@ -118,4 +118,5 @@ def _api_agent(settings: PlaySettings, sessions: int) -> "ApiAgent":
         concurrency=sessions,
         rule=settings.answer_rule,
         budget=settings.budget,
+        price=settings.token_price,
     )

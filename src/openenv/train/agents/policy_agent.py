@@ -6,6 +6,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Self
 
+from openenv.records.prices import TokenPrice
 from openenv.records.run_folder import RunFolder
 from openenv.train.agents.agent import BatchAgent
 from openenv.train.agents.policy import Policy, load_policies
@@ -36,7 +37,8 @@ class PolicyAgent(BatchAgent):
         temperature: Temperature of sampling; 0 draws the most likely token.
         seed: Seed of the draws; by default that of ``config``.
         version: The training step of the weights, in words; ``None`` if it is not known.
-        budget: Limits of each episode's answers, tokens and seconds.
+        budget: Limits of each episode's answers, tokens, seconds and price.
+        price: Price of the model's tokens; ``None`` if it is not known.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class PolicyAgent(BatchAgent):
         seed: int | None = None,
         version: str | None = None,
         budget: Budget = NO_BUDGET,
+        price: TokenPrice | None = None,
     ) -> None:
         super().__init__(config.max_turns, policy.renderer.shown, config.answer_rule, budget)
         self._policy = policy
@@ -55,6 +58,7 @@ class PolicyAgent(BatchAgent):
         self._sampling = Sampling(temperature)
         self._seed = config.seed if seed is None else seed
         self._version = version
+        self._price = price
 
     def _act_in(self, plays: Sequence[Play], tasks: Sequence[NumberedTask], sessions: Sessions) -> None:
         model = self._policy.model
@@ -62,12 +66,12 @@ class PolicyAgent(BatchAgent):
         was_training = model.training
         model.eval()  # type: ignore[no-untyped-call]
         try:
-            play_together(_PolicyActor(self._policy, self._limits, self._sampling, draws), plays, sessions)
+            play_together(_PolicyActor(self._policy, self._limits, self._sampling, draws, self._price), plays, sessions)
         finally:
             model.train(was_training)
 
     def _played(self, number: int, play: Play) -> PlayedEpisode:
-        episode, usage = play.episode, replace(_usage_of(play), model_version=self._version)
+        episode, usage = play.episode, replace(_usage_of(play, self._price), model_version=self._version)
         renderer = self._policy.renderer
         texts = renderer.texts([*episode.prompt_ids, *episode.completion_ids])
         return PlayedEpisode(number, episode, play.messages, renderer.form.tools, usage, texts)
@@ -76,8 +80,11 @@ class PolicyAgent(BatchAgent):
 class _PolicyActor:
     """Actor with a policy in the episodes of a batch, each with draws of its own."""
 
-    def __init__(self, policy: Policy, limits: Limits, sampling: Sampling, draws: Sequence[Random]) -> None:
+    def __init__(
+        self, policy: Policy, limits: Limits, sampling: Sampling, draws: Sequence[Random], price: TokenPrice | None
+    ) -> None:
         self._policy = policy
+        self._price = price
         self._limits = limits
         self._sampling = sampling
         self._draws = draws
@@ -94,7 +101,7 @@ class _PolicyActor:
         """Let the model write an answer in each episode."""
         moves = await self._actor.act(plays)
         for play in plays:
-            play.usage = _usage_of(play)
+            play.usage = _usage_of(play, self._price)
         return moves
 
     def see(self, plays: Sequence[Play]) -> None:
@@ -102,10 +109,11 @@ class _PolicyActor:
         self._actor.see(plays)
 
 
-def _usage_of(play: Play) -> Usage:
+def _usage_of(play: Play, price: TokenPrice | None) -> Usage:
     """Return the tokens of an episode so far, each of which the model has read or written once."""
     written = sum(play.episode.env_mask)
-    return Usage(play.episode.length - written, written)
+    read = play.episode.length - written
+    return Usage(read, written, None if price is None else price.of(read, written))
 
 
 @dataclass(frozen=True)
@@ -160,4 +168,5 @@ class StoredModel:
             seed=settings.seed,
             version=self.version,
             budget=settings.budget,
+            price=settings.token_price,
         )

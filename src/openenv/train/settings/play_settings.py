@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from openenv.auto.discovery import short_name
 from openenv.auto.target import Target, is_address
 from openenv.core.variables import Option
 from openenv.records.answers import AnswerRule, IllegalAnswers
+from openenv.records.prices import Prices, TokenPrice, read_prices
 from openenv.records.run_folder import RunFolder
 from openenv.train.episodes.budget import Budget
 from openenv.train.settings.config import (
@@ -33,6 +34,14 @@ _KEY_VARIABLES = {
     "api.anthropic.com": ("ANTHROPIC_API_KEY", "API_KEY"),
 }
 _KEY_OF_ANY_SERVER = ("OPENAI_API_KEY",)
+
+
+def _checked_prices(file: Path | None) -> Path | None:
+    """Check that a file of prices, if one is named, can be read."""
+    if file is not None:
+        read_prices(file)
+    return file
+
 
 # Headings of the options of `openenv collect` and `openenv eval`.
 _PLAYER, _EPISODES, _ANSWERS, _FOLDER = (
@@ -98,6 +107,15 @@ class PlaySettings(BaseModel):
     max_seconds: Annotated[float | None, _EPISODES] = Field(
         default=None, gt=0, description="seconds after which an episode ends, from the reset's answer on"
     )
+    max_price: Annotated[float | None, _EPISODES] = Field(
+        default=None,
+        gt=0,
+        description="US dollars after which an episode ends, for its model's tokens, by --prices or the model's server",
+    )
+    prices: Annotated[Path | None, AfterValidator(_checked_prices), Option(metavar="FILE", heading="Episodes")] = Field(
+        default=None,
+        description="YAML, TOML or JSON file with prices in US dollars, of each model's tokens and of a sandbox",
+    )
     temperature: Annotated[float, _PLAYER] = Field(
         default=1.0,
         ge=0,
@@ -155,8 +173,19 @@ class PlaySettings(BaseModel):
 
     @property
     def budget(self) -> Budget:
-        """Limits of an episode's answers, tokens and seconds."""
-        return Budget(self.max_answers, self.max_episode_tokens, self.max_seconds)
+        """Limits of an episode's answers, tokens, seconds and price."""
+        return Budget(self.max_answers, self.max_episode_tokens, self.max_seconds, self.max_price)
+
+    @property
+    def price_list(self) -> Prices | None:
+        """The prices in the file; ``None`` without a file."""
+        return None if self.prices is None else read_prices(self.prices)
+
+    @property
+    def token_price(self) -> TokenPrice | None:
+        """The price of the model's tokens in the file; ``None`` where it has none."""
+        found = self.price_list
+        return None if found is None or self.model is None else found.models.get(self.model)
 
     @property
     def action_form(self) -> Literal["tools", "text"]:
@@ -196,10 +225,12 @@ class PlaySettings(BaseModel):
 
     def decisive(self) -> dict[str, Any]:
         """Return what episodes depend on, as JSON values: no address, time limit or recording."""
-        left_out = {"base_url", "llm_endpoint", "step_timeout_s", "traces", "traces_leave_out"}
+        left_out = {"base_url", "llm_endpoint", "step_timeout_s", "prices", "traces", "traces_leave_out"}
         settings = self.model_dump(mode="json", exclude=left_out)
         penalty = self.answer_rule.penalty or None  # what an illegal answer does not cost decides nothing
         own = {"environment": self.name, "max_turns": self.turn_limit, "reset": settings["reset"] or None}
+        if self.max_price is not None and self.token_price is not None:
+            own["token_price"] = self.token_price.model_dump()
         return {**settings, **own, "illegal_penalty": penalty}
 
     def has_greedy_figure(self) -> bool:
