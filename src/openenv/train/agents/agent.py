@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from openenv.records.answers import AnswerRule
+from openenv.train.episodes.budget import NO_BUDGET, Budget
 from openenv.train.episodes.played_episode import PlayedEpisode
 from openenv.train.rollout.play import Play, Shown
 from openenv.train.rollout.sessions import Sessions
@@ -62,10 +63,11 @@ def play(
 class BatchAgent(ABC):
     """Agent in as many episodes at once as there are sessions, which are stepped together."""
 
-    def __init__(self, max_turns: int, shown: Shown, rule: AnswerRule) -> None:
+    def __init__(self, max_turns: int, shown: Shown, rule: AnswerRule, budget: Budget = NO_BUDGET) -> None:
         self._max_turns = max_turns
         self._shown = shown
         self._rule = rule
+        self._budget = budget
 
     def batches(self, tasks: Sequence[NumberedTask], sessions: Sessions) -> Iterator[list[EndedEpisode]]:
         """Play one episode for each task, and yield those that end together, under the tasks' numbers.
@@ -77,7 +79,14 @@ class BatchAgent(ABC):
         for start in range(0, len(tasks), size):
             batch = tasks[start : start + size]
             plays = [
-                Play(task, number=slot, max_turns=self._max_turns, shown=self._shown, rule=self._rule)
+                Play(
+                    task,
+                    number=slot,
+                    max_turns=self._max_turns,
+                    shown=self._shown,
+                    rule=self._rule,
+                    budget=self._budget,
+                )
                 for slot, (_, task) in enumerate(batch)
             ]
             self._act_in(plays, batch, sessions)

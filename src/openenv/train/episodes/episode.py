@@ -12,7 +12,9 @@ from openenv.records.answers import commonest_texts
 
 __all__ = ["Episode", "Limit", "Turn", "raise_if_most_failed"]
 
-Limit = Literal["max_turns", "max_context", "illegal_answers"]
+Limit = Literal[
+    "max_turns", "max_context", "illegal_answers", "max_answers", "max_episode_tokens", "max_seconds", "max_price"
+]
 """Cause of an episode's end that is not the environment's."""
 
 
