@@ -1,5 +1,6 @@
 """Answers of language models' servers: one reader, and requests that are repeated where an answer can't be read."""
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -8,9 +9,10 @@ from openenv.core.documents import read_arguments, without_half_pairs
 from openenv.core.exceptions import ModelAnswerError
 from openenv.core.telemetry import CHAT, chat_answer, chat_request, genai_span
 
-__all__ = ["ModelAnswer", "RemoteModel", "WrittenCall", "anthropic_answer", "openai_answer"]
+__all__ = ["ModelAnswer", "RemoteModel", "WrittenCall", "anthropic_answer", "openai_answer", "without_reasoning"]
 
 _LONGEST_QUOTE = 100
+_REASONING = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
 
 
 class WrittenCall(NamedTuple):
@@ -159,6 +161,17 @@ def anthropic_answer(response: Any) -> ModelAnswer:
         model=_of_kind(str, getattr(response, "model", None)),
         finish_reason=_of_kind(str, getattr(response, "stop_reason", None)),
     )
+
+
+def without_reasoning(answer: str) -> str:
+    """Return an answer without the reasoning that a model wrote before it, and without white space around it.
+
+    Example:
+        >>> without_reasoning("<think>Four is free.</think> 4")
+        '4'
+    """
+    reasoning = _REASONING.match(answer)
+    return (answer[reasoning.end() :] if reasoning else answer).strip()
 
 
 def _text(content: Any) -> str:

@@ -17,7 +17,9 @@ from weakref import finalize
 from openenv._extras import install_command
 from openenv.core.background_loop import background_loop
 from openenv.core.documents import read_arguments
+from openenv.core.exceptions import ConfigurationError
 from openenv.core.llm_answers import RemoteModel
+from openenv.core.variables import model_api_key
 from openenv.core.wire.redaction import remember_secret
 
 try:
@@ -33,6 +35,7 @@ __all__ = [
     "TokenUsage",
     "ToolCall",
     "create_llm_client",
+    "model_client",
 ]
 
 _NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}, "required": []}
@@ -82,15 +85,23 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class TokenUsage:
-    """Tokens of a completion.
+    """Tokens of a completion, or of several.
 
     Attributes:
         input_tokens: Tokens of the prompt.
         output_tokens: Tokens of the answer.
+
+    Example:
+        >>> TokenUsage(10, 5) + TokenUsage(20, 5)
+        TokenUsage(input_tokens=30, output_tokens=10)
     """
 
     input_tokens: int
     output_tokens: int
+
+    def __add__(self, other: "TokenUsage") -> "TokenUsage":
+        """Return the sum."""
+        return TokenUsage(self.input_tokens + other.input_tokens, self.output_tokens + other.output_tokens)
 
 
 @dataclass
@@ -101,11 +112,13 @@ class LLMResponse:
         content: The text.
         tool_calls: Calls of tools.
         usage: Tokens, where the server counts them.
+        cost_usd: Their cost in US dollars, where the server reports it or the client has prices.
     """
 
     content: str
     tool_calls: list[ToolCall] = field(default_factory=list)
     usage: TokenUsage | None = None
+    cost_usd: float | None = None
 
     def to_message_dict(self) -> dict[str, Any]:
         """Return the answer as a message of OpenAI's form."""
@@ -222,7 +235,7 @@ class _VendorClient(LLMClient):
         answer = await model.answer(partial(self._requests.send, send), messages, settings)
         before, after = answer.input_tokens, answer.output_tokens
         usage = None if before is None or after is None else TokenUsage(before, after)
-        return LLMResponse(answer.text, [ToolCall.of(*call) for call in answer.calls], usage)
+        return LLMResponse(answer.text, [ToolCall.of(*call) for call in answer.calls], usage, answer.cost_usd)
 
 
 class OpenAIClient(_VendorClient):
@@ -412,6 +425,44 @@ def create_llm_client(
         case "anthropic":
             return AnthropicClient("https://api.anthropic.com", 443, model, api_key=api_key, **options)
     raise ValueError(f"Unsupported provider: {provider!r}; expected 'openai' or 'anthropic'.")
+
+
+def model_client(model: str, *, temperature: float = 0.0, max_tokens: int = 4096) -> LLMClient:
+    """Make a client of a model that is written with its address, as in settings: ``NAME@URL``.
+
+    The key is that of the variable ``OPENAI_API_KEY``, or ``ANTHROPIC_API_KEY`` for Anthropic's own service, if any.
+
+    Args:
+        model: The model's name and the address of its API, as in ``Qwen/Qwen3-8B@http://localhost:8000/v1``.
+        temperature: Temperature; not for models of OpenAI's own service that reason.
+        max_tokens: Longest answer in tokens.
+
+    Raises:
+        ConfigurationError: It has another form.
+        ImportError: The vendor's package is not installed.
+
+    Example:
+        >>> model_client("Qwen/Qwen3-8B@http://localhost:8000").base_url
+        'http://localhost:8000'
+    """
+    name, _, address = model.rpartition("@")
+    try:
+        host = urlsplit(_with_port(address, None)).hostname
+    except ValueError as error:
+        raise ConfigurationError(
+            f"Expected a model and its address, as in Qwen/Qwen3-8B@http://localhost:8000, but: {error}"
+        ) from error
+    if not name:
+        raise ConfigurationError(f"Expected a model's name before its address, as in NAME@{address}, got {model!r}.")
+    options: dict[str, Any] = {
+        "api_key": model_api_key(address),
+        "temperature": temperature,
+        "max_tokens": max_tokens,
+    }
+    if host == "api.anthropic.com":
+        return AnthropicClient(address, None, name, **options)
+    reasons = host == "api.openai.com" and _REASONING_MODELS.match(name) is not None
+    return OpenAIClient(address, None, name, use_max_completion_tokens=reasons, **options)
 
 
 def _with_port(endpoint: str, port: int | None) -> str:

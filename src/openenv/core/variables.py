@@ -4,10 +4,24 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Self
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from openenv.core.exceptions import ConfigurationError
+
+# Variables with the key of a vendor's API, and of any other model's server.
+_KEY_VARIABLES = {
+    "api.openai.com": ("OPENAI_API_KEY", "API_KEY"),
+    "api.anthropic.com": ("ANTHROPIC_API_KEY", "API_KEY"),
+}
+_KEY_OF_ANY_SERVER = ("OPENAI_API_KEY",)
+
+
+def model_api_key(address: str) -> str | None:
+    """Return the key that a variable holds for the address of a model's server; ``None`` without one."""
+    names = _KEY_VARIABLES.get(urlsplit(address).hostname or "", _KEY_OF_ANY_SERVER)
+    return next(filter(None, map(os.environ.get, names)), None)
 
 
 @dataclass(frozen=True)

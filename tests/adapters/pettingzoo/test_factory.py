@@ -44,7 +44,10 @@ def test_a_wrong_id_lists_what_is_close(env_id: str, told: str) -> None:
         ("classic/tictactoe-v3?seat=x", "has no seat 'x'; expected one of player_1, player_2"),
         ("classic/tictactoe-v3?seat=1", "has no seat 1; expected one of player_1, player_2"),
         ("classic/tictactoe-v3?color=red", "can't be made: .*unexpected keyword argument 'color'"),
-        ("classic/tictactoe-v3?opponents=nobody", "opponents to be random, none or module:function, got 'nobody'"),
+        (
+            "classic/tictactoe-v3?opponents=nobody",
+            "opponents to be random, none, NAME@URL of a model, or module:name, got 'nobody'",
+        ),
     ],
 )
 def test_what_can_not_be_made_says_why(env_id: str, told: str) -> None:

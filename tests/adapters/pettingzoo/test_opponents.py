@@ -42,10 +42,12 @@ def test_an_opponent_of_ones_own_is_found() -> None:
 
 @pytest.mark.parametrize("name", ["nobody", "no_such_module:f", "json:no_such_function", "", ".a:x", ":x"])
 def test_any_other_is_told(name: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"opponents to be random, none or module:function, got"):
+    with pytest.raises(
+        ConfigurationError, match=r"opponents to be random, none, NAME@URL of a model, or module:name, got"
+    ):
         find_opponent(name)
 
 
 def test_an_opponent_chooses() -> None:
-    with pytest.raises(ConfigurationError, match=r"to be a function that chooses a move, got str\."):
+    with pytest.raises(ConfigurationError, match=r"to be a function that chooses a move, or a participant, got str\."):
         find_opponent("string:digits")

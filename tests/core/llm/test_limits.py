@@ -14,7 +14,7 @@ from tests.support.models.judge_server import JudgeServer
 
 from openenv.core.llm.cache import AnswerCache
 from openenv.core.llm.limits import BudgetExceededError, LimitedClient
-from openenv.core.llm_client import LLMClient, LLMResponse
+from openenv.core.llm_client import LLMClient, LLMResponse, TokenUsage, ToolCall
 
 
 class Uncounted(LLMClient):
@@ -91,6 +91,33 @@ async def test_what_was_answered_before_costs_nothing(tmp_path: Path) -> None:
         other.close()
 
 
+async def test_conversations_have_the_same_limits_and_the_same_cache(tmp_path: Path) -> None:
+    messages = [{"role": "user", "content": "one"}]
+    judge = JudgeServer(["0.5", "0.6", "0.7"])
+    with judge.server:
+        client = LimitedClient(judge.client(), prices=(1.0, 2.0), max_cost=5e-5, cache=tmp_path / "judge.db")
+        first, again = [await client.complete_with_tools(messages, []) for _ in range(2)]
+        assert (first.content, first.usage, first.cost_usd) == ("0.5", TokenUsage(10, 5), 2e-5)
+        assert (again.content, again.usage, again.cost_usd) == ("0.5", TokenUsage(10, 5), 0.0)
+        tool = {"name": "score", "description": "Score it."}
+        other = await client.complete_with_tools(messages, [tool])
+        assert other.content == "0.6", "another offer of tools is another question"
+        await client.complete("two")
+        with pytest.raises(BudgetExceededError, match="is spent"):
+            await client.complete_with_tools([*messages, *messages], [])
+        client.close()
+    assert client.used == TokenUsage(30, 15)
+
+
+def test_calls_of_tools_are_kept(tmp_path: Path) -> None:
+    answer = LLMResponse("", [ToolCall("1", "add", {"a": 1}), ToolCall("2", "add", {}, "no JSON")], cost_usd=0.5)
+    with AnswerCache(tmp_path / "a.db") as cache:
+        cache.put({"prompt": "one"}, answer)
+        kept = cache.get({"prompt": "one"})
+    assert kept is not None
+    assert (kept.tool_calls, kept.cost_usd) == (answer.tool_calls, 0.0)
+
+
 def test_a_cache_is_for_several_at_once(tmp_path: Path) -> None:
     def fill(cache: AnswerCache) -> Callable[[], None]:
         async def work() -> None:
@@ -123,7 +150,7 @@ def test_a_process_that_is_forked_opens_a_cache_for_itself(tmp_path: Path) -> No
         process.start()
         process.join(60)
         assert process.exitcode == 0
-        assert cache.get({"prompt": "two"}) == answer
+        assert cache.get({"prompt": "two"}) == LLMResponse("0.5", cost_usd=0.0)
     with pytest.raises(sqlite3.ProgrammingError, match="which is closed"):
         cache.get(content)
 

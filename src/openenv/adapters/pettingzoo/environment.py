@@ -7,8 +7,10 @@ import pettingzoo
 
 from openenv.adapters.gymnasium.infos import plain_info
 from openenv.adapters.gymnasium.space_environment import ActT, ObsT, SpaceEnvironment, Step
-from openenv.adapters.pettingzoo.opponents import Seating, Turn, legal_actions
-from openenv.core.exceptions import IllegalActionError
+from openenv.adapters.pettingzoo.opponents import Opponent, Seating, Turn, legal_actions
+from openenv.adapters.pettingzoo.written_moves import written_move
+from openenv.agents import Chat, Participant, participants_metadata
+from openenv.core.exceptions import IllegalActionError, ResetNeededError
 from openenv.core.plain_values import single_value
 
 __all__ = ["PettingZooEnvironment"]
@@ -19,7 +21,7 @@ class PettingZooEnvironment(SpaceEnvironment[ActT, ObsT]):
 
     A session's client plays one seat. An opponent in the server plays the others, so that a step is a move and the
     answer to it. Without an opponent, the client plays every seat in turn. The info's ``agent`` is the seat that is to
-    move.
+    move; where participants play, its ``participants`` has what each has used.
 
     Example:
         >>> from openenv.adapters.pettingzoo import environment_class
@@ -37,6 +39,8 @@ class PettingZooEnvironment(SpaceEnvironment[ActT, ObsT]):
     def __init__(self) -> None:
         super().__init__()
         self._numbers = np.random.default_rng()
+        # Conversations of the game with the participants, by their seats; each from its first move on.
+        self._chats: dict[str, Chat] = {}
 
     def _open(self) -> Any:
         return pettingzoo.make("aec", self.id, **self.arguments)
@@ -50,10 +54,13 @@ class PettingZooEnvironment(SpaceEnvironment[ActT, ObsT]):
             seed: Makes the game repeatable, the opponents' moves included.
             episode_id: Names the episode.
             **options: The game's own options.
+
+        Raises:
+            ParticipantFailedError: An opponent did not move.
         """
         if seed is not None:
             self._numbers = np.random.default_rng(seed)
-        self._episode_id, self._steps = episode_id, 0
+        self._episode_id, self._steps, self._chats = episode_id, 0, {}
         self._env.reset(seed=seed, options=options or None)
         self._play_others()
         observation, reward, terminated, truncated, info = self._look()
@@ -66,8 +73,12 @@ class PettingZooEnvironment(SpaceEnvironment[ActT, ObsT]):
 
         Raises:
             IllegalActionError: The rules do not allow it now.
+            ParticipantFailedError: An opponent did not move. The game is over.
+            ResetNeededError: That has happened before.
         """
         mover = self._env.agent_selection
+        if self.seating.opponent is not None and mover != self.seating.seat:
+            raise ResetNeededError(f"Expected a reset first: {mover}, which is to move, has failed.")
         move = self.action_codec.decode(action.action)
         self._refuse_illegal(move)
         self._env.step(move)
@@ -97,12 +108,21 @@ class PettingZooEnvironment(SpaceEnvironment[ActT, ObsT]):
         while opponent is not None and self._env.agents and self._env.agent_selection != seat:
             out = self._is_out(self._env.agent_selection)
             # PettingZoo requires a last move of a player that is out, which is none.
-            self._env.step(None if out else opponent(self._turn(), self._numbers))
+            self._env.step(None if out else self._move_of(opponent))
+
+    def _move_of(self, opponent: Opponent | Participant) -> Any:
+        turn = self._turn()
+        if not isinstance(opponent, Participant):
+            return opponent(turn, self._numbers)
+        chat = self._chats.setdefault(turn.agent, Chat(opponent, turn.agent))
+        return written_move(chat, turn, self.description)
 
     def _look(self) -> Step[ObsT]:
         """Return the position as seen by the seat that is to move, with its reward since its last move."""
         value, reward, terminated, truncated, info = self._env.last()
         info = {"agent": self._env.agent_selection, **info}
+        if self._chats:
+            info |= participants_metadata(self._chats.values())
         number = float(single_value(reward))
         return self._observation(value), number, bool(terminated), bool(truncated), plain_info(info)
 

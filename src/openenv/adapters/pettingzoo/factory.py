@@ -28,8 +28,9 @@ def environment_class(env_id: str) -> type[PettingZooEnvironment[Any, Any]]:
         env_id: PettingZoo's id, as in ``classic/tictactoe-v3``. Parameters may follow it, as in
             ``classic/connect_four-v3?seat=player_1&opponents=none``: ``seat`` is the one that the client plays, by
             default the first; ``opponents`` plays the others: ``random``, the default, makes any legal move,
-            ``module:function`` is one of your own (see ``Opponent``), and with ``none`` the client plays every seat in
-            turn. Others are passed to ``pettingzoo.make``, such as ``render_mode=rgb_array``.
+            ``NAME@URL`` is a model behind an address, ``module:name`` is a function of your own (see ``Opponent``) or a
+            participant (see ``openenv.agents``), and with ``none`` the client plays every seat in turn. Others are
+            passed to ``pettingzoo.make``, such as ``render_mode=rgb_array``.
 
     Raises:
         EnvironmentNotFoundError: PettingZoo has no such game; the message lists those with a similar id.

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 from gymnasium import Space
 from gymnasium.spaces import Discrete
 
+from openenv.agents import Participant, find_participant
+from openenv.agents.finding import find_named
 from openenv.core.exceptions import ConfigurationError
 
 __all__ = ["Opponent", "Seating", "Turn", "find_opponent", "legal_actions", "random_move"]
@@ -47,7 +48,7 @@ class Seating:
     """
 
     seat: str
-    opponent: Opponent | None
+    opponent: Opponent | Participant | None
 
 
 def random_move(turn: Turn, numbers: Numbers) -> Any:
@@ -58,27 +59,25 @@ def random_move(turn: Turn, numbers: Numbers) -> Any:
     return turn.space.sample()
 
 
-def find_opponent(name: str) -> Opponent:
+def find_opponent(name: str) -> Opponent | Participant:
     """Find an opponent.
 
     Args:
-        name: ``random``, or ``module:function`` for one of your own.
+        name: ``random``; ``NAME@URL`` of a model; or ``module:name`` of a function of your own, or of a participant.
 
     Raises:
-        ConfigurationError: There is no such module, or it has no such function.
+        ConfigurationError: There is no such opponent.
     """
     if name == "random":
         return random_move
-    module, _, function = name.partition(":")
-    try:
-        found = getattr(import_module(module), function)
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
+    if "@" in name:
+        return find_participant(name)
+    found = find_named(name, "opponents to be random, none, NAME@URL of a model, or module:name")
+    if not isinstance(found, Participant) and not callable(found):
         raise ConfigurationError(
-            f"Expected opponents to be random, none or module:function, got {name!r}: {error}."
-        ) from error
-    if not callable(found):
-        raise ConfigurationError(f"Expected {name} to be a function that chooses a move, got {type(found).__name__}.")
-    opponent: Opponent = found
+            f"Expected {name} to be a function that chooses a move, or a participant, got {type(found).__name__}."
+        )
+    opponent: Opponent | Participant = found
     return opponent
 
 

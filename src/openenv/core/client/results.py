@@ -8,7 +8,14 @@ from typing import Any, Generic, NoReturn, Self, SupportsIndex, cast
 
 from typing_extensions import TypeVar
 
-from openenv.core.wire.results import REWARD_SIGNALS, REWARD_WEIGHTS, STEP_REWARDS
+from openenv.core.wire.results import (
+    PARTICIPANTS,
+    REWARD_SIGNALS,
+    REWARD_WEIGHTS,
+    STEP_REWARDS,
+    ParticipantUsage,
+    participants_of,
+)
 from openenv.core.wire.types import State
 
 ActT = TypeVar("ActT")
@@ -149,6 +156,11 @@ class StepResult(Done, Generic[ObsT]):
         if not isinstance(rewards, list) or not all(map(_is_number, rewards)):
             return None
         return [float(each) for each in rewards]
+
+    @property
+    def participants(self) -> dict[str, ParticipantUsage]:
+        """What the environment's participants, such as a user or an opponent, have used in the episode, by name."""
+        return participants_of(self._reported(PARTICIPANTS))
 
     def _reported(self, name: str) -> Any:
         """Return a value of the metadata; a public server sends them in the observation."""

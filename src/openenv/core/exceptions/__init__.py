@@ -17,6 +17,7 @@
     │   ├── ResetNeededError                    SESSION_ERROR: a step before reset, or after the end of the episode
     │   ├── EnvironmentFailedError              EXECUTION_ERROR: the environment raised, or returned no JSON value
     │   │   ├── EnvironmentProcessEndedError    EXECUTION_ERROR: the environment's process has ended
+    │   │   ├── ParticipantFailedError          EXECUTION_ERROR: the environment's user, or an opponent, gave no reply
     │   │   └── ServerFailedError               EXECUTION_ERROR: an internal error of the server, which is in its log
     │   ├── EnvironmentTimeoutError             TIMEOUT: the environment exceeded its time limit
     │   ├── EnvironmentFactoryError             FACTORY_ERROR: the environment could not be made
@@ -38,6 +39,7 @@
     │   ├── ServerProductionModeError           SESSION_ERROR: the server serves agents only
     │   ├── ServerSessionError                  SESSION_ERROR
     │   ├── ServerExecutionError                EXECUTION_ERROR
+    │   │   └── ServerParticipantError          EXECUTION_ERROR: of a participant, as of the environment's user
     │   ├── ServerTimeoutError (TimeoutError)   TIMEOUT
     │   ├── ServerFactoryError                  FACTORY_ERROR
     │   ├── ServerSessionLostError              SESSION_LOST
@@ -104,6 +106,7 @@ from openenv.core.exceptions.client import (
     ServerError,
     ServerExecutionError,
     ServerFactoryError,
+    ServerParticipantError,
     ServerProductionModeError,
     ServerRateLimitedError,
     ServerSessionError,
@@ -129,6 +132,7 @@ from openenv.core.exceptions.server import (
     InvalidRequestError,
     JournalError,
     MessageTooLargeError,
+    ParticipantFailedError,
     ProductionModeError,
     RateLimitedError,
     RequestError,
@@ -173,6 +177,7 @@ __all__ = [
     "MessageTooLargeError",
     "ModelAnswerError",
     "OpenEnvError",
+    "ParticipantFailedError",
     "ProductionModeError",
     "ProviderError",
     "RateLimitedError",
@@ -193,6 +198,7 @@ __all__ = [
     "ServerFactoryError",
     "ServerFailedError",
     "ServerNotReadyError",
+    "ServerParticipantError",
     "ServerProductionModeError",
     "ServerRateLimitedError",
     "ServerSessionError",

@@ -72,6 +72,8 @@ class ServerError(OpenEnvError, RuntimeError):
             kind = EpisodeOrderError
         elif details.get("mode") == "production":
             kind = ServerProductionModeError
+        elif code == ErrorCode.EXECUTION_ERROR and "participant" in details:
+            kind = ServerParticipantError
         elif code == ErrorCode.TOO_LARGE and details.get("may_have_happened"):  # the answer, not the request
             kind = ServerError
         return kind(str(data.get("message", "")), code, details)
@@ -95,6 +97,10 @@ class ServerProductionModeError(ServerSessionError):
 
 class ServerExecutionError(ServerError):
     """The environment raised an exception."""
+
+
+class ServerParticipantError(ServerExecutionError):
+    """A participant of the environment failed, such as its user or an opponent; the message has its name."""
 
 
 class ServerTimeoutError(ServerError, TimeoutError):

@@ -167,6 +167,27 @@ class EnvironmentProcessEndedError(EnvironmentFailedError):
         )
 
 
+class ParticipantFailedError(EnvironmentFailedError):
+    """A participant of the environment, such as its user or an opponent, gave no reply that can be used.
+
+    The episode is no evidence about the agent.
+
+    Args:
+        participant: Name of the participant in the episode.
+        reason: The reason, in words.
+
+    Example:
+        >>> raise ParticipantFailedError("user", "it wrote nothing")
+        Traceback (most recent call last):
+        ...
+        openenv.core.exceptions.server.ParticipantFailedError: The participant 'user' failed: it wrote nothing
+    """
+
+    def __init__(self, participant: str, reason: str) -> None:
+        self.participant = participant
+        super().__init__(f"The participant {participant!r} failed: {reason}", participant=participant)
+
+
 class ServerFailedError(EnvironmentFailedError):
     """Internal error of the server, or unexpected error of the environment. The server's log has the traceback.
 

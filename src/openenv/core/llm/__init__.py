@@ -1,1 +1,1 @@
-"""Limits of judges on a language model, and a cache of its answers on disk."""
+"""Limits of a language model's client, and a cache of its answers on disk."""

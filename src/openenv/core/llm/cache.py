@@ -12,7 +12,7 @@ from threading import Lock
 from typing import Any, Self
 
 from openenv.core.documents import folder_lock
-from openenv.core.llm_client import LLMResponse, TokenUsage
+from openenv.core.llm_client import LLMResponse, TokenUsage, ToolCall
 
 __all__ = ["AnswerCache"]
 
@@ -21,7 +21,7 @@ _BUSY_S = 30.0
 
 
 class AnswerCache:
-    """Answers by content: the model and its settings, the prompt, the options. Safe for threads and processes.
+    """Answers by content: the model and its settings, what was sent, the options. Safe for threads and processes.
 
     The file is opened when it is used first, and again in a process that is forked: SQLite forbids to use a connection
     in another process.
@@ -44,7 +44,7 @@ class AnswerCache:
             connection.execute("CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT NOT NULL)")
 
     def get(self, content: Mapping[str, Any]) -> LLMResponse | None:
-        """Return the answer to a request; ``None`` if there is none.
+        """Return the answer to a request, which cost nothing this time; ``None`` if there is none.
 
         Args:
             content: All that the answer depends on.
@@ -55,17 +55,19 @@ class AnswerCache:
             return None
         fields = json.loads(row[0])
         usage = None if fields["usage"] is None else TokenUsage(**fields["usage"])
-        return LLMResponse(fields["content"], usage=usage)
+        calls = [ToolCall(**call) for call in fields.get("tool_calls", ())]  # which no file of an earlier version has
+        return LLMResponse(fields["content"], calls, usage, cost_usd=0.0)
 
     def put(self, content: Mapping[str, Any], answer: LLMResponse) -> None:
         """Keep the answer to a request.
 
         Args:
             content: All that the answer depends on.
-            answer: A text; calls of tools are not kept.
+            answer: The answer; its cost is not kept.
         """
-        usage = None if answer.usage is None else asdict(answer.usage)
-        written = json.dumps({"content": answer.content, "usage": usage})
+        fields = asdict(answer)
+        del fields["cost_usd"]
+        written = json.dumps(fields)
         with self._lock:
             self._connection().execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", (_key(content), written))
 

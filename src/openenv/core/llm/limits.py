@@ -1,6 +1,9 @@
 """Limits of a language model's client: time, requests at once, tokens, cost; and answers from a cache."""
 
 import asyncio
+from collections.abc import Awaitable, Coroutine, Mapping
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -18,7 +21,7 @@ class BudgetExceededError(RuntimeError):
 
 
 class LimitedClient(LLMClient):
-    """A client with limits, which judges can share: any number of requests at once wait for their turn.
+    """A client with limits, which judges and participants can share: requests beyond ``at_once`` wait for their turn.
 
     Refused and lost requests are repeated by the vendors' packages, see ``max_retries`` of `OpenAIClient`.
 
@@ -27,7 +30,8 @@ class LimitedClient(LLMClient):
         timeout_s: Seconds that an answer may take, repetitions included, from when its turn has come.
         at_once: Requests that may be under way at the same time, for each event loop.
         max_tokens_in_all: Tokens, of prompts and answers, after which nothing is sent any more.
-        prices: Of a million tokens of prompts, and of a million tokens of answers.
+        prices: Of a million tokens of prompts, and of a million tokens of answers, in US dollars. Answers get their
+            cost by them where the server reports none.
         max_cost: Cost, by ``prices``, after which nothing is sent any more.
         cache: File of answers, from which what was sent before is answered; it costs nothing and counts for nothing.
 
@@ -83,8 +87,7 @@ class LimitedClient(LLMClient):
     @property
     def cost(self) -> float:
         """What was spent so far, by ``prices``; 0 without them."""
-        before, after = self._prices or (0.0, 0.0)
-        return (self.used.input_tokens * before + self.used.output_tokens * after) / _MILLION
+        return self._cost_of(self.used) or 0.0
 
     async def complete(self, prompt: str, **kwargs: Any) -> str:
         """Return the model's answer to a prompt.
@@ -103,26 +106,53 @@ class LimitedClient(LLMClient):
             TimeoutError: The answer took longer than ``timeout_s``.
         """
         content = {"client": self._client.identity, "prompt": prompt, "options": kwargs}
-        if self._cache is not None and (kept := await asyncio.to_thread(self._cache.get, content)) is not None:
-            return kept
-        async with self._turn():
-            self._check_budget()
-            answer = await self._sent(prompt, kwargs)
-        self._count(answer)
-        if self._cache is not None:
-            await asyncio.to_thread(self._cache.put, content, answer)
-        return answer
+        return await self._answer(content, self._client.respond(prompt, **kwargs))
+
+    async def complete_with_tools(
+        self, messages: list[dict[str, Any]], tools: list[dict[str, Any]], **kwargs: Any
+    ) -> LLMResponse:
+        """Return the model's answer to a conversation with tools.
+
+        Raises:
+            BudgetExceededError: The budget is spent.
+            TimeoutError: The answer took longer than ``timeout_s``.
+            NotImplementedError: The client behind it can't do this.
+        """
+        content = {"client": self._client.identity, "messages": messages, "tools": tools, "options": kwargs}
+        return await self._answer(content, self._client.complete_with_tools(messages, tools, **kwargs))
 
     def close(self) -> None:
         """Close the cache."""
         if self._cache is not None:
             self._cache.close()
 
-    async def _sent(self, prompt: str, options: dict[str, Any]) -> LLMResponse:
+    async def _answer(self, content: Mapping[str, Any], request: Coroutine[Any, Any, LLMResponse]) -> LLMResponse:
+        """Return the answer to a request, from the cache or by sending it."""
+        with closing(request):  # which is not sent where the cache has the answer, or the budget is spent
+            if self._cache is not None and (kept := await asyncio.to_thread(self._cache.get, content)) is not None:
+                return kept
+            async with self._turn():
+                self._check_budget()
+                answer = await self._sent(request)
+        self._count(answer)
+        if answer.cost_usd is None and answer.usage is not None:
+            answer = replace(answer, cost_usd=self._cost_of(answer.usage))
+        if self._cache is not None:
+            await asyncio.to_thread(self._cache.put, content, answer)
+        return answer
+
+    def _cost_of(self, usage: TokenUsage) -> float | None:
+        """Return the cost of tokens; ``None`` without prices."""
+        if self._prices is None:
+            return None
+        before, after = self._prices
+        return (usage.input_tokens * before + usage.output_tokens * after) / _MILLION
+
+    async def _sent(self, request: Awaitable[LLMResponse]) -> LLMResponse:
         timer = asyncio.timeout(self._timeout_s)
         try:
             async with timer:
-                return await self._client.respond(prompt, **options)
+                return await request
         except TimeoutError:
             if not timer.expired():
                 raise
@@ -144,8 +174,7 @@ class LimitedClient(LLMClient):
 
     def _count(self, answer: LLMResponse) -> None:
         if answer.usage is not None:
-            before, after = answer.usage.input_tokens, answer.usage.output_tokens
-            self.used = TokenUsage(self.used.input_tokens + before, self.used.output_tokens + after)
+            self.used += answer.usage
         elif self._max_tokens is not None or self._max_cost is not None:
             raise BudgetExceededError(
                 f"The server at {self._client.base_url} does not count tokens, so max_tokens_in_all and max_cost can't "

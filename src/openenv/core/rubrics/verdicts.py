@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Generic, TypeVar
 
+from openenv.core.llm_answers import without_reasoning
 from openenv.core.llm_client import LLMClient
 
 __all__ = ["Exchange", "VerdictError", "json_verdict", "number_verdict", "request_verdict"]
@@ -20,7 +21,6 @@ _LONGEST_QUOTE = 200
 _QUOTE = "«»"
 """Stands for what a judge quotes; no score has it."""
 _WORD = re.compile(r"[\w']+")
-_REASONING = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
 _FENCED = re.compile(r"(```|~~~)\w*\n(.*)\1", re.DOTALL)
 _QUOTED = re.compile(
     r"```.*?(?:```|\Z)|`[^`\n]*`|\"[^\"\n]*\"|“[^“”\n]*”|"
@@ -210,8 +210,7 @@ def _introduces_quote(before: str) -> bool:
 
 def _bare(answer: str) -> str:
     """Return an answer without reasoning before it and without a code fence around it."""
-    reasoning = _REASONING.match(answer)
-    rest = answer[reasoning.end() :].strip() if reasoning else answer.strip()
+    rest = without_reasoning(answer)
     fenced = _FENCED.fullmatch(rest)
     return fenced[2].strip() if fenced else rest
 

@@ -6,9 +6,9 @@ import struct
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from openenv.core.exceptions import EnvironmentFailedError
 from openenv.core.plain_values import single_value
@@ -21,9 +21,11 @@ _FORMS = (
 )
 
 # Names in the metadata of an outcome: scores of the reward's components by name, the weights of those that the reward
-# is a weighted sum of, what scores rest on, and at the end of an episode the reward of each step.
+# is a weighted sum of, what scores rest on, and at the end of an episode the reward of each step; and what the
+# participants of the episode have used so far, by their names.
 REWARD_SIGNALS, REWARD_WEIGHTS = "reward_signals", "reward_weights"
 REWARD_EVIDENCE, STEP_REWARDS = "reward_evidence", "step_rewards"
+PARTICIPANTS = "participants"
 
 TEXT, HTML, SVG, PNG = "text/plain", "text/html", "image/svg+xml", "image/png"
 _WRITTEN = (TEXT, HTML, SVG)
@@ -371,4 +373,78 @@ def component_totals(steps: Iterable[Mapping[str, float]]) -> dict[str, float]:
     for components in steps:
         for name, score in components.items():
             totals[name] = totals.get(name, 0.0) + score
+    return totals
+
+
+@dataclass(frozen=True)
+class ParticipantUsage:
+    """Replies of a participant, such as an environment's user or an opponent, and what they took.
+
+    Attributes:
+        replies: Number of replies.
+        input_tokens: Tokens that its model read; 0 without a model, or one whose server does not count.
+        output_tokens: Tokens that its model wrote.
+        cost_usd: Their cost in US dollars; ``None`` where it is not known.
+        model: Name of its model; ``None`` without one.
+
+    Example:
+        >>> ParticipantUsage(1, 20, 5, 0.25) + ParticipantUsage(2, 30, 5, 0.5)
+        ParticipantUsage(replies=3, input_tokens=50, output_tokens=10, cost_usd=0.75, model=None)
+    """
+
+    replies: Annotated[int, Field(ge=0)] = 0
+    input_tokens: Annotated[int, Field(ge=0)] = 0
+    output_tokens: Annotated[int, Field(ge=0)] = 0
+    cost_usd: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    model: str | None = None
+
+    def __add__(self, other: "ParticipantUsage") -> "ParticipantUsage":
+        """Return the sum, with the last known model."""
+        costs = [cost for cost in (self.cost_usd, other.cost_usd) if cost is not None]
+        return ParticipantUsage(
+            self.replies + other.replies,
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            sum(costs) if costs else None,
+            other.model or self.model,
+        )
+
+    def __str__(self) -> str:
+        """Say it in words."""
+        model = "" if self.model is None else f" of {self.model}"
+        cost = "" if self.cost_usd is None else f", ${self.cost_usd:.4g}"
+        return f"{self.replies} replies{model}, {self.input_tokens} + {self.output_tokens} tokens{cost}"
+
+
+_PARTICIPANTS = TypeAdapter(dict[str, ParticipantUsage])
+
+
+def participants_of(value: Any) -> dict[str, ParticipantUsage]:
+    """Read what participants have used, by their names, from metadata or a record; none where it can't be read.
+
+    Args:
+        value: The value under the name ``participants``.
+
+    Example:
+        >>> participants_of({"user": {"replies": 2}})["user"].replies
+        2
+    """
+    if value is None:  # as in most steps
+        return {}
+    try:
+        return _PARTICIPANTS.validate_python(value)
+    except ValidationError:
+        return {}
+
+
+def participant_totals(episodes: Iterable[Mapping[str, ParticipantUsage]]) -> dict[str, ParticipantUsage]:
+    """Return the sum over episodes of what each participant has used, by name.
+
+    Args:
+        episodes: What the participants of each episode have used.
+    """
+    totals: dict[str, ParticipantUsage] = {}
+    for participants in episodes:
+        for name, usage in participants.items():
+            totals[name] = totals.get(name, ParticipantUsage()) + usage
     return totals

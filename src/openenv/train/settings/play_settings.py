@@ -1,16 +1,14 @@
 """The settings of episodes that are played outside of training: to collect them, or to evaluate a player."""
 
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from openenv.auto.discovery import short_name
 from openenv.auto.target import Target, is_address
-from openenv.core.variables import Option
+from openenv.core.variables import Option, model_api_key
 from openenv.records.answers import AnswerRule, IllegalAnswers
 from openenv.records.prices import Prices, TokenPrice, read_prices
 from openenv.records.run_folder import RunFolder
@@ -28,12 +26,6 @@ from openenv.train.settings.config import (
 __all__ = ["PlaySettings"]
 
 DEFAULT_MAX_TURNS = 32
-# Variables with the key of a vendor's API, and of any other server.
-_KEY_VARIABLES = {
-    "api.openai.com": ("OPENAI_API_KEY", "API_KEY"),
-    "api.anthropic.com": ("ANTHROPIC_API_KEY", "API_KEY"),
-}
-_KEY_OF_ANY_SERVER = ("OPENAI_API_KEY",)
 
 
 def _checked_prices(file: Path | None) -> Path | None:
@@ -163,8 +155,7 @@ class PlaySettings(BaseModel):
     @property
     def api_key(self) -> str | None:
         """The key that a variable holds for the model's address; ``None`` without one."""
-        names = _KEY_VARIABLES.get(urlsplit(self.llm_endpoint or "").hostname or "", _KEY_OF_ANY_SERVER)
-        return next(filter(None, map(os.environ.get, names)), None)
+        return model_api_key(self.llm_endpoint or "")
 
     @property
     def turn_limit(self) -> int:

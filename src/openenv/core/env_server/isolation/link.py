@@ -23,6 +23,7 @@ from openenv.core.exceptions import (
     IllegalActionError,
     InvalidAnswerError,
     InvalidRequestError,
+    ParticipantFailedError,
     RemoteTracebackError,
     RequestError,
     ResetNeededError,
@@ -63,6 +64,7 @@ _ERROR_CLASSES: dict[str, type[RequestError]] = {
         TasksUnsupportedError,
         ResetNeededError,
         EnvironmentFailedError,
+        ParticipantFailedError,
         EnvironmentTimeoutError,
         EnvironmentFactoryError,
     )
@@ -72,6 +74,7 @@ _ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "TasksUnsupportedError": ("method",),
     "EnvironmentTimeoutError": ("operation", "timeout_s"),
     "EnvironmentFactoryError": ("factory_name",),
+    "ParticipantFailedError": ("participant",),
 }
 # An error code is a label of a metric, too.
 _LONGEST_CODE = 64
