@@ -51,7 +51,8 @@ class Play:
 
     - An episode that is done, or whose reset failed, has no moves.
     - A text that the rules refuse, or that is no action, is a turn with a problem; what it does is the rule's.
-    - A failure of the environment, and a reward that is no finite number, ends the episode with an error.
+    - A failure of the environment, a reward that is no finite number, and an end without a reward, end the episode
+      with an error: it has no reward then, and none of 0.
     - After ``max_turns`` moves an episode is cut off; moves that are left in an answer then are not done.
     - Where a limit of the budget is reached, it is cut off after the moves of the answer.
 
@@ -127,9 +128,11 @@ class Play:
 
     def begin(self, result: StepResult[Any] | OpenEnvError) -> None:
         """Note the reset's result or error."""
-        if isinstance(result, OpenEnvError):
-            self.episode.error = result
+        error = result.reward_error if isinstance(result, StepResult) else result
+        if error is not None:
+            self.episode.fail(error, in_reset=True)
             return
+        assert isinstance(result, StepResult)
         self.first = result
         self._began = time.monotonic()
         self.episode.done = result.done
@@ -176,7 +179,7 @@ class Play:
 
     def fail(self, error: OpenEnvError) -> None:
         """End the episode with the agent's failure, which is none of the environment's and no reward."""
-        self.episode.error = error
+        self.episode.fail(error)
 
     def cut(self, limit: Limit) -> None:
         """Cut the episode off."""
