@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from openenv.train.machine import free_memory, usable_cores
+from openenv.train.machine import bfloat16_speed, free_memory, usable_cores
 
 CORES = usable_cores(Path("/no such root"))
 """Cores of this machine without any control group."""
@@ -20,6 +20,12 @@ def write(root: Path, files: dict[str, str]) -> Path:
 def test_a_machine_without_groups_is_what_the_system_says() -> None:
     assert free_memory(Path("/no such root")) > 0
     assert 1 <= usable_cores() <= CORES
+
+
+def test_numbers_of_16_bits_are_compared_with_those_of_32() -> None:
+    speed = bfloat16_speed(on_gpu=False)
+    # Processors without instructions for them are up to 20 times slower, those with tiles up to 16 times as fast.
+    assert 1e-3 < speed < 1e2
 
 
 VERSION_2 = {

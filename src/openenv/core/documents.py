@@ -329,6 +329,27 @@ def write_json(file: Path, value: Any) -> None:
         draft.write_text(json.dumps(value, indent=1), "utf-8")
 
 
+@contextmanager
+def folder_lock(folder: Path, *, waits: bool = True) -> Iterator[bool]:
+    """Lock a folder against the other processes and threads that lock it, until the block or the process ends.
+
+    Args:
+        folder: The folder.
+        waits: Whether to wait while another process or thread has the lock.
+
+    Yields:
+        Whether it is locked; ``False`` where the folder can't be read, or its file system has no locks.
+    """
+    with ExitStack() as stack:
+        is_held = False
+        with suppress(OSError):
+            descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+            stack.callback(os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
+            is_held = True
+        yield is_held
+
+
 def _draft_prefix(path: Path) -> str:
     return f".{path.name}-"
 
@@ -338,7 +359,7 @@ def _draft_folder(path: Path, stack: ExitStack) -> Path:
     while True:
         made = TemporaryDirectory(prefix=_draft_prefix(path), dir=path.absolute().parent)
         folder = Path(stack.enter_context(made))
-        stack.enter_context(_lock(folder))
+        stack.enter_context(folder_lock(folder))
         if folder.is_dir():  # another writer deletes it as one that is left, if it sees it before it is locked
             return folder
 
@@ -348,22 +369,9 @@ def _delete_left(path: Path) -> None:
     with suppress(OSError):  # their folder can't be read, or another writer's draft has come to its end meanwhile
         for found in path.absolute().parent.iterdir():
             if is_draft(found, path):
-                with _lock(found, fcntl.LOCK_NB) as is_held:
+                with folder_lock(found, waits=False) as is_held:
                     if is_held:
                         shutil.rmtree(found, ignore_errors=True)
-
-
-@contextmanager
-def _lock(folder: Path, options: int = 0) -> Iterator[bool]:
-    """Lock a folder until the block or the process ends; ``False`` where that is not possible."""
-    with ExitStack() as stack:
-        is_held = False
-        with suppress(OSError):  # it can't be read, another process has the lock, or the file system has no locks
-            descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-            stack.callback(os.close, descriptor)
-            fcntl.flock(descriptor, fcntl.LOCK_EX | options)
-            is_held = True
-        yield is_held
 
 
 def _parsed(parse: Callable[[Any], Any], text: str | bytes) -> Any:

@@ -27,8 +27,10 @@ class Collection:
     episode its ``index``, ``environment``, ``task``, ``reward``, ``rewards``, ``length``, ``illegal_actions`` and
     ``done``. Where the environment has a rubric it also has ``reward_components``, the sums of the components' scores,
     and ``components``, the scores of each step; and ``step_rewards``, the credit of each step, where a trajectory
-    rubric gives it. ``episode_id`` is there where ids were requested; ``illegal_texts``, ``cut_answers`` and
-    ``answers_without_call`` where there are any. Pictures are left out.
+    rubric gives it. ``episode_id`` is there where ids were requested; ``cut_by``, the limit that ended the episode,
+    ``illegal_texts``, ``cut_answers`` and ``answers_without_call`` where there are any. ``input_tokens``,
+    ``output_tokens`` and ``cost_usd`` are those of the model's answers, where they are known, and ``took_s`` the
+    seconds of the episode, where prices were named. Pictures are left out.
     """
 
     def __init__(self, path: Path) -> None:

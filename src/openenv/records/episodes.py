@@ -1,6 +1,7 @@
 """Folder of ``openenv eval`` or ``openenv collect``, read while it is written: episodes by task, and estimates."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from math import isfinite
@@ -35,6 +36,7 @@ class PlayedEpisode:
         illegal_actions: Number of those that were illegal.
         components: Sums of the scores of the reward's components.
         rare: Numbers of its answers of the rarer kinds, by the names of `Collection`; empty in most episodes.
+        cut_by: The limit that ended it; ``None`` if none did.
     """
 
     offset: int
@@ -44,6 +46,7 @@ class PlayedEpisode:
     illegal_actions: int
     components: Mapping[str, float]
     rare: Mapping[str, Any]
+    cut_by: str | None
 
     @property
     def answers(self) -> dict[str, Any]:
@@ -109,13 +112,14 @@ class _Line(BaseModel):
     cut_answers: int = 0
     answers_without_call: int = 0
     illegal_texts: dict[str, int] = {}
+    cut_by: str | None = None
     reason: str = ""
 
     def episode(self, offset: int) -> PlayedEpisode:
         components = {name: value for name, value in self.reward_components.items() if isfinite(value)}
         numbers = (self.index, self.reward, self.length, self.illegal_actions)
         rare = {name: value for name in _RARE if (value := getattr(self, name))}
-        return PlayedEpisode(offset, *numbers, components, rare)
+        return PlayedEpisode(offset, *numbers, components, rare, self.cut_by)
 
 
 def is_episode_folder(folder: Path) -> bool:
@@ -172,6 +176,8 @@ class EpisodeFolder:
                 "illegal_actions": fmean(episode.illegal_actions for episode in episodes) if episodes else None,
                 "illegal_rule": None if rule is None else str(rule),
                 "answers": asdict(answers),
+                "limits": Counter(episode.cut_by for episode in episodes if episode.cut_by is not None),
+                "spending": asdict(results.spending) if results and results.spending else None,
                 "warnings": warnings,
                 "estimates": _estimates(results, episodes),
                 "problem": problem,

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from openenv.core.documents import read_json, write_json
 from openenv.core.exceptions import ConfigurationError
 from openenv.records.answers import AnswerCounts, AnswerRule
+from openenv.records.prices import Spending
 
 __all__ = ["Comparison", "Estimate", "Evaluation", "LegalScores", "TaskGroup", "TaskResult", "read_evaluation"]
 
@@ -141,6 +142,8 @@ class Evaluation:
         legal: Scores by legal answers alone; ``None`` as above.
         warnings: What makes the figures doubtful, each in a sentence, by the name of the check.
         failures: Number of episodes that count for nothing, by the kind of their failure.
+        spending: Tokens, time and price of all episodes, failed ones included; ``None`` in results of earlier versions.
+        limits: Number of episodes that a limit ended, by its name; they count with the reward that they had.
         groups: Scores by the values of ``difficulty`` and of ``group``, where tasks have two or more.
         comparison: Difference from an earlier evaluation, where one was named.
     """
@@ -163,6 +166,8 @@ class Evaluation:
     legal: LegalScores | None = None
     warnings: dict[str, str] = field(default_factory=dict)
     failures: dict[str, int] = field(default_factory=dict)
+    spending: Spending | None = field(default=None, compare=False)
+    limits: dict[str, int] = field(default_factory=dict)
     pass_hat: dict[int, Estimate] = field(default_factory=dict)
     groups: dict[str, dict[str, TaskGroup]] = field(default_factory=dict)
     comparison: Comparison | None = None

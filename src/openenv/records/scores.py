@@ -49,6 +49,7 @@ class Score:
         first_episodes: The episodes of the first tasks, as ``examples`` has them: of the same ones for each player.
         low: Lower end of the mean's 95% confidence interval; ``None`` of one episode, and in runs of earlier versions.
         high: Upper end.
+        failures: Numbers of further episodes that failed, by the kind of failure; they are in none of the figures.
         legal_answers: Share of the answers that were legal actions, as calls of tools have to be; ``None`` without
             answers, and in runs of earlier versions.
     """
@@ -68,6 +69,7 @@ class Score:
     low: float | None = None
     high: float | None = None
     legal_answers: float | None = None
+    failures: dict[str, int] = field(default_factory=dict)
 
     @property
     def legal(self) -> str:

@@ -168,6 +168,37 @@ def test_what_an_illegal_answer_does_is_a_setting(
     assert f"illegal answers: {words}" in shown
 
 
+def test_episodes_end_at_limits(openenv_here: Any, tmp_path: Path) -> None:
+    shown, results = evaluated(openenv_here, tmp_path / "e", "left", "--form", "text", "--max-answers", "2")
+    assert "ended by max_answers 8 of 8" in shown
+    assert (results["limits"], results["mean_length"], results["failed"]) == ({"max_answers": 8}, 2.0, 0)
+    ended = openenv_here("eval", "catch", "--max-seconds", "0")
+    assert ended.returncode == 2
+    assert "greater than 0" in " ".join(ended.stderr.replace("│", " ").split())
+
+
+def test_tokens_and_prices(openenv_here: Any, tmp_path: Path) -> None:
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("models: {climber: {input: 10, output: 100}}\nsandbox_hour: 3600\n")
+    options = ("left", "--form", "text", "--max-turns", "2", "--prices", str(prices))
+    shown, results = evaluated(openenv_here, tmp_path / "e", *options)
+    spent = results["spending"]
+    tokens = spent["input_tokens"], spent["output_tokens"]
+    assert tokens == (8 * 40, 8 * 10), "10 and 30 tokens read, and 5 written for each answer"
+    assert spent["price_usd"] == pytest.approx((320 * 10 + 80 * 100) / 1e6 + spent["seconds"])
+    assert "tokens read 40.0 320 in all tokens written 10.0 80 in all seconds" in shown
+    assert f"price, $ {spent['price_usd'] / 8:,.6f} {spent['price_usd']:,.4f} in all" in shown
+    lines = [json.loads(line) for line in (tmp_path / "e" / "episodes.jsonl").read_text().splitlines()]
+    assert [line["cost_usd"] for line in lines] == [pytest.approx((40 * 10 + 10 * 100) / 1e6)] * 8
+    prices.write_text("models: {climber: {input: 0, output: 50}}\n")
+    _, results = evaluated(openenv_here, tmp_path / "e", *options)
+    assert results["spending"]["price_usd"] == pytest.approx(80 * 50 / 1e6), "the stored episodes by other prices"
+    prices.write_text("models: {climber: {input: cheap, output: 50}}\n")
+    ended = openenv_here("eval", "catch", "--prices", prices)
+    assert ended.returncode == 2
+    assert "models.climber.input is not as prices are" in " ".join(ended.stderr.replace("│", " ").split())
+
+
 def test_lenient_reading_is_a_setting_that_an_evaluation_states(openenv_here: Any, tmp_path: Path) -> None:
     strict, results = evaluated(openenv_here, tmp_path / "strict", 'The answer is "left."', "--form", "text")
     assert results["answers"]["illegal"] == 72

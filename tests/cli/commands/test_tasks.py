@@ -97,7 +97,7 @@ def test_tasks_of_a_server_are_those_that_it_lists(openenv_here: Any) -> None:
             "start": 9, "split": "test", "index": 0,
         }  # fmt: skip
         ended = openenv_here("tasks", server.url, "--split", "test", "--index", "1")
-        assert "Expected an index below 1 in the split test, got 1." in ended.stderr
+        assert "got split test, index 1: Invalid task index." in ended.stderr
 
 
 def test_an_environment_without_tasks(openenv_here: Any) -> None:

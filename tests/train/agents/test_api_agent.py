@@ -23,10 +23,12 @@ from openenv.core.env_server.types import Action, Observation, State
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, ModelAnswerError, ServerExecutionError
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.sync_client import SyncEnvClient
+from openenv.records.prices import TokenPrice
 from openenv.train.agents.api_agent import ApiAgent
 from openenv.train.agents.tiny import build_model
 from openenv.train.agents.tiny_tools import build_tool_tokenizer
-from openenv.train.episodes.played_episode import PlayedEpisode
+from openenv.train.episodes.budget import Budget
+from openenv.train.episodes.played_episode import PlayedEpisode, Usage
 from openenv.train.tools.environment_tools import EnvironmentTools
 
 Client = SyncEnvClient[Any, Any, Any]
@@ -240,6 +242,51 @@ def test_the_tiny_model_behind_the_api(stairs_client: Client) -> None:
     assert len(episodes) == 6
     assert all(played.messages[1]["role"] == "assistant" for played in episodes)
     assert all(played.episode.error is None for played in episodes)
+
+
+@pytest.mark.parametrize(
+    ("budget", "limit", "answers"),
+    [
+        (Budget(max_answers=2), "max_answers", 2),
+        (Budget(max_episode_tokens=16), "max_episode_tokens", 2),  # 15 in the first answer, 35 in the second
+        (Budget(max_seconds=1e-9), "max_seconds", 0),
+        (Budget(max_price=0.5), "max_price", 2),  # the server reports 0.25 for each answer
+    ],
+)
+def test_a_limit_of_the_budget_ends_an_episode_with_its_reward(
+    stairs_client: Client, budget: Budget, limit: str, answers: int
+) -> None:
+    server = ModelServer(climb)
+    (played,) = play(stairs_client, server, [{"seed": 3}], budget=budget)  # four steps high
+    episode = played.episode
+    assert (episode.cut_by, episode.done, episode.error) == (limit, False, None)
+    assert (len(episode.turns), episode.answers_without_call) == (answers, 0)
+    assert episode.reward == pytest.approx(sum(0.25 * step for step in range(1, answers + 1)))
+
+
+def test_the_price_of_tokens_is_the_one_that_is_named(stairs_client: Client) -> None:
+    (played,) = play(stairs_client, ModelServer(climb), [{"seed": 1}], price=TokenPrice(input=100, output=1000))
+    assert played.usage is not None
+    assert (played.usage.input_tokens, played.usage.output_tokens) == (40, 10)
+    assert played.usage.cost_usd == pytest.approx(0.014)
+
+
+def test_an_answer_that_takes_too_long_is_given_up(stairs_client: Client) -> None:
+    released = threading.Event()
+
+    def answer(messages: list[Message], tools: list[dict[str, Any]]) -> Message:
+        if len(messages) > 1:
+            released.wait(60)
+        return climb(messages, tools)
+
+    with RunningServer(ModelServer(answer).app) as running:
+        agent = ApiAgent("tiny", base_url=f"{running.url}/v1", budget=Budget(max_seconds=5))
+        try:
+            (played,) = agent.episodes(stairs_client, [{"seed": 3}])
+        finally:
+            released.set()
+    assert (played.episode.cut_by, len(played.episode.turns), played.episode.reward) == ("max_seconds", 1, 0.25)
+    assert played.usage == Usage(10, 5, None, "tiny"), "what the answer under way costs is not known"
 
 
 def test_a_server_that_is_not_there_is_an_error(stairs_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,6 +59,17 @@ def test_it_counts_what_was_played(stairs_server: RunningServer, tmp_path: Path)
     assert (evaluation.episodes, evaluation.failed) == (40, 0)
 
 
+def test_episodes_that_a_limit_ends_count_under_it(stairs_server: RunningServer, tmp_path: Path) -> None:
+    evaluation = run(random_player(stairs_server, max_turns=9, max_answers=2), tmp_path / "e", num_tasks=8)
+    lines = Collection(tmp_path / "e").read()
+    ended = [line for line in lines if not line["done"]]
+    assert ended, "some stairs are higher"
+    assert {(line["cut_by"], line["length"]) for line in ended} == {("max_answers", 2)}
+    assert (evaluation.limits, evaluation.episodes, evaluation.failed) == ({"max_answers": len(ended)}, 8, 0)
+    with pytest.raises(ConfigurationError, match="were played with max_answers 2, not 3"):
+        run(random_player(stairs_server, max_turns=9, max_answers=3), tmp_path / "e", num_tasks=8)
+
+
 def test_attempts_at_a_task_differ_and_come_again(stairs_server: RunningServer, tmp_path: Path) -> None:
     one = run(random_player(stairs_server), tmp_path / "one", num_tasks=3, samples=4)
     assert any(len(set(task.rewards)) > 1 for task in one.tasks)

@@ -235,14 +235,8 @@ def test_failures_spoil_only_their_own_episode() -> None:
     assert all(episodes[number].done for number in (0, 3, 4))
 
 
-def test_an_environment_that_mostly_fails_raises_its_first_error() -> None:
-    first = [ServerExecutionError(f"closed {number}", code="EXECUTION_ERROR") for number in range(2)]
-    with pytest.raises(ServerExecutionError, match="closed 0"):
-        play([[], [], []], [1, 1, 1], Limits(9, 99), [*first, StepResult(observation=0)])
-
-
 def test_an_episode_that_is_over_at_its_reset_is_not_played() -> None:
-    episodes, _, _ = play([[], [[1, STOP]]], [1, 1], Limits(9, 99), [StepResult(3, done=True), StepResult(0)])
+    episodes, _, _ = play([[], [[1, STOP]]], [1, 1], Limits(9, 99), [StepResult(3, 0.0, done=True), StepResult(0)])
     assert (episodes[0].done, episodes[0].completion_ids, episodes[0].env_mask) == (True, [PAD], [0])
     assert episodes[1].turns
 

@@ -54,7 +54,7 @@ def test_an_episode_is_played_until_the_environment_ends_it() -> None:
 
 def test_an_episode_that_is_done_at_its_reset_takes_no_moves() -> None:
     play = Play({})
-    play.begin(StepResult("over", done=True))
+    play.begin(StepResult("over", 0.0, done=True))
     assert (play.is_over, play.episode.done, play.episode.turns) == (True, True, [])
 
 
@@ -98,7 +98,7 @@ def test_moves_behind_the_end_of_the_episode_are_not_done() -> None:
     play.act([STEP, STEP, STEP])
     play.note(StepResult("middle"))
     assert to_do(play) == [STEP]
-    play.note(StepResult("end", done=True))
+    play.note(StepResult("end", 0.0, done=True))
     assert to_do(play) == []
     assert len(play.answered) == 2
 
@@ -106,7 +106,7 @@ def test_moves_behind_the_end_of_the_episode_are_not_done() -> None:
 def test_an_episode_is_cut_off_after_its_last_turn() -> None:
     play = done(begun(max_turns=2), StepResult("a"), None)
     assert (play.is_over, play.episode.done, play.episode.cut_by) == (True, False, "max_turns")
-    ended = done(begun(max_turns=2), StepResult("a"), StepResult("b", done=True))
+    ended = done(begun(max_turns=2), StepResult("a"), StepResult("b", 0.0, done=True))
     assert (ended.is_over, ended.episode.cut_by) == (True, None)
 
 
@@ -174,3 +174,30 @@ def test_answers_without_a_call_are_counted_and_those_that_are_missing_are_not()
     too_long.cut("max_context")
     too_long.act([])
     assert (too_long.episode.answers_without_call, too_long.episode.cut_by) == (0, "max_context")
+
+
+def test_an_end_without_a_reward_is_a_failure_and_no_reward_of_0() -> None:
+    play = begun()
+    play.act([STEP, STEP])
+    play.note(StepResult("middle"))
+    assert play.episode.error is None, "a step before the end needs none"
+    play.note(StepResult("end", done=True))
+    assert (play.is_over, play.episode.failure) == (True, "no_reward")
+
+
+@pytest.mark.parametrize("reward", [float("nan"), float("inf"), "high"])
+def test_a_reward_that_is_no_finite_number_is_a_failure(reward: Any) -> None:
+    play = begun()
+    play.act([STEP])
+    play.note(StepResult("end", reward, done=True))
+    assert (play.episode.failure, play.episode.turns) == ("invalid_reward", [])
+    assert "expected a finite number" in str(play.episode.error)
+
+
+def test_a_task_that_is_refused_and_a_reset_that_fails_are_kinds_of_their_own() -> None:
+    refused, failed = Play({}), Play({})
+    refused.begin(RequestRejectedError("no such task", "VALIDATION_ERROR"))
+    failed.begin(ServerExecutionError("KeyError: 7", "EXECUTION_ERROR"))
+    assert (refused.episode.failure, failed.episode.failure) == ("task_refused", "reset")
+    assert refused.is_over
+    assert failed.is_over

@@ -132,7 +132,14 @@ def test_failed_episodes_teach_nothing() -> None:
     )
     assert rewards == [0.5, None, -0.3, None]
     assert logged["episode/failed"] == 0.5
-    assert logged["episode/length"] == 1.5
+    assert (logged["episode/reward"], logged["episode/length"]) == (0.5, 2.5)
+    assert (logged["episode/best_reward"], logged["episode/worst_reward"]) == (1.0, 0.0)
+
+
+def test_a_step_in_which_every_episode_failed_has_no_means() -> None:
+    logged: dict[str, float] = {}
+    rewards = episode_reward([None, None], [0.0, 0.0], [1, 1], [0, 0], logged.__setitem__, prompts=["1", "1"])
+    assert (rewards, logged) == ([None, None], {"episode/failed": 1.0})
 
 
 def test_groups_without_variance_are_counted_and_so_are_limits() -> None:
@@ -148,9 +155,9 @@ def test_groups_without_variance_are_counted_and_so_are_limits() -> None:
         cut_by=["max_turns", "", "", "max_context", "", "max_turns"],
         cut_answers=[0, 0, 0, 2, 0, 1],
     )
-    assert logged["episode/flat_groups"] == pytest.approx(2 / 3)
+    assert logged["episode/flat_groups"] == pytest.approx(3 / 5), "of those that count"
     assert (logged["episode/a/flat_groups"], logged["episode/b/flat_groups"]) == (1, 0)
-    assert logged["episode/cut_by_max_turns"] == pytest.approx(1 / 3)
+    assert logged["episode/cut_by_max_turns"] == pytest.approx(2 / 5)
     assert (logged["episode/a/cut_by_max_context"], logged["episode/b/cut_by_max_context"]) == (0, 0.5)
     assert (logged["episode/b/cut_answers"], logged["episode/b/best_reward"]) == (1, 1.0)
 

@@ -52,6 +52,34 @@ def test_what_is_given_stays_and_the_rest_fits_it() -> None:
     assert "threads" not in chosen(64, threads=0)[3]
 
 
+@pytest.mark.parametrize(
+    ("speed", "dtype"), [(0.025, "float32"), (1.1, "float32"), (1.2, "bfloat16"), (8.0, "bfloat16")]
+)
+def test_weights_have_the_numbers_that_the_machine_is_faster_with(speed: float, dtype: str) -> None:
+    config = TrainConfig(environment="catch", model="m", dtype="auto", lora={"rank": 4})
+    sized, reason = choose_sizes(config, SMALL, 64 * GB, 2, speed)
+    assert sized.dtype == dtype
+    assert reason.startswith(
+        f"dtype {dtype}: this machine multiplies {speed:.2g} times as fast in bfloat16; micro_batch "
+    )
+
+
+def test_weights_that_are_all_learned_have_32_bits() -> None:
+    sized, reason = choose_sizes(TrainConfig(environment="catch", model="m", dtype="auto"), SMALL, 64 * GB, 2, 8.0)
+    assert sized.dtype == "float32"
+    assert "dtype" not in reason
+
+
+def test_numbers_that_are_set_stay_and_slow_ones_are_named() -> None:
+    config = TrainConfig(environment="catch", model="m", dtype="bfloat16", lora={})
+    slow, reason = choose_sizes(config, SMALL, 64 * GB, 2, 0.025)
+    assert slow.dtype == "bfloat16"
+    assert "dtype bfloat16, as set, though this machine multiplies 0.025 times as fast in bfloat16; auto is" in reason
+    fast, reason = choose_sizes(config, SMALL, 64 * GB, 2, 2.0)
+    assert fast.dtype == "bfloat16"
+    assert "dtype" not in reason
+
+
 def test_the_tiny_policys_settings_are_left_alone() -> None:
     assert chosen(64, model="tiny") == (None, False, 1, "")
 

@@ -92,15 +92,16 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
             action: A value of the action space.
 
         Returns:
-            Observation, reward (0.0 where the environment gives none), whether the episode ended by itself
+            Observation, reward (0.0 where a step before the end has none), whether the episode ended by itself
             (terminated) or was cut off (truncated), and what the environment reported beside these.
 
         Raises:
+            MissingRewardError: The step ended the episode without a reward, which is no reward of 0.
             OpenEnvError: The action was refused, the environment failed, or the connection went.
         """
         result = self._client.step(self._conversion.encode_action(action))
         observation = self._conversion.decode_observation(result.observation)
-        return observation, float(result.reward or 0.0), *report_of(result)
+        return observation, result.counted_reward, *report_of(result)
 
     def close(self) -> None:
         """End the session, and the server if it was started for it. A client that was given stays as it is."""

@@ -139,12 +139,13 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, Any]):
         self._check_ready()
         encoded = [self._conversion.encode_action(action) for action in iterate(self.action_space, actions)]
         was_reset, self._reset_needed = self._ended.copy(), True
-        results = _checked(self._vector.step(encoded))
+        stepped = enumerate(self._vector.step(encoded))
+        results = _checked([result if was_reset[slot] else _rewarded(result) for slot, result in stepped])
         rewards = np.zeros(self.num_envs, np.float64)
         terminations, truncations = np.zeros(self.num_envs, np.bool_), np.zeros(self.num_envs, np.bool_)
         reports: dict[int, dict[str, Any]] = {}
         for slot, result in results.items():
-            rewards[slot] = 0.0 if was_reset[slot] else result.reward or 0.0
+            rewards[slot] = 0.0 if was_reset[slot] else result.counted_reward
             terminations[slot], truncations[slot], reports[slot] = report_of(result)
             self._note(slot, result)
         if self._mode is AutoresetMode.SAME_STEP:
@@ -213,6 +214,11 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, Any]):
         for slot, report in reports.items():
             infos = self._add_info(infos, report, slot)
         return infos
+
+
+def _rewarded(result: Result | OpenEnvError | None) -> Result | OpenEnvError | None:
+    """Return the error of a step whose reward is missing at the end or no number, which is no reward of 0."""
+    return (result.reward_error or result) if isinstance(result, StepResult) else result
 
 
 def _checked(results: Sequence[Result | OpenEnvError | None]) -> dict[int, Result]:

@@ -105,6 +105,7 @@ class ServedTextEnv(BaseTextEnv):  # type: ignore[misc]  # SkyRL-Gym has no type
             action: The model's text.
 
         Raises:
+            MissingRewardError: The step ended the episode without a reward, which is no reward of 0.
             OpenEnvError: The environment failed, or the connection went.
         """
         self.turns += 1
@@ -115,7 +116,7 @@ class ServedTextEnv(BaseTextEnv):  # type: ignore[misc]  # SkyRL-Gym has no type
             result = self._session.step(reading.action)
         except RequestRejectedError as error:
             return self._refusal(str(error))
-        reward = float(result.reward or 0.0)
+        reward = result.counted_reward
         self._earned += reward
         done = result.done or self.turns >= self.max_turns
         return BaseTextEnvStepOutput(

@@ -117,7 +117,7 @@ def _show(evaluation: "Evaluation", folder: Path, console: Console) -> None:
     for kind, name, estimate in [*evaluation.chance_rows(), *evaluation.legal_rows(), *evaluation.group_rows()]:
         table.add_row(name, *_cells(estimate, sign="+" if kind == "reward" else ""))
     table.add_row("actions", f"{evaluation.mean_length:.1f}", "")
-    for row in _answer_rows(evaluation):
+    for row in [*_answer_rows(evaluation), *_limit_rows(evaluation), *_spending_rows(evaluation)]:
         table.add_row(*row)
     console.print(f"\n{evaluation.player} on {evaluation.environment}", highlight=False, markup=False, soft_wrap=True)
     console.print(table)
@@ -183,6 +183,29 @@ def _answer_rows(evaluation: "Evaluation") -> list[tuple[str, str, str]]:
         ("episodes without a call", answers.no_calls, answers.no_calls / answers.episodes),
     ]
     return [*rows, *((name, f"{share:.0%}", f"{count}") for name, count, share in rarer if count)]
+
+
+def _limit_rows(evaluation: "Evaluation") -> list[tuple[str, str, str]]:
+    """Return a row for each limit that has ended episodes."""
+    return [(f"ended by {name}", f"{count}", f"of {evaluation.episodes}") for name, count in evaluation.limits.items()]
+
+
+def _spending_rows(evaluation: "Evaluation") -> list[tuple[str, str, str]]:
+    """Return rows of the tokens, the time and the price of an episode and of all, as far as they are known."""
+    spending = evaluation.spending
+    if spending is None:
+        return []
+    rows = []
+    for name, total in (("tokens read", spending.input_tokens), ("tokens written", spending.output_tokens)):
+        if total is not None:
+            rows.append((name, f"{total / spending.episodes:,.1f}", f"{total:,} in all"))
+    if spending.seconds is not None:
+        rows.append(("seconds", f"{spending.seconds / spending.episodes:,.2f}", f"{spending.seconds:,.1f} in all"))
+        if spending.price_usd is None:
+            rows.append(("price, $", "not known", ""))
+    if spending.price_usd is not None:
+        rows.append(("price, $", f"{spending.price_of_one:,.6f}", f"{spending.price_usd:,.4f} in all"))
+    return rows
 
 
 def _cells(estimate: Any, sign: str = "") -> tuple[str, str]:

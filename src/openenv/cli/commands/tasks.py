@@ -54,9 +54,14 @@ def tasks(
         _print_json({"key": task_set.key(ref.split, ref.index), **task_set.arguments(ref)})
         return
     with make(target).sync() as client:
+        if index is not None:
+            _print_json(client.task(split, index))
+            return
         counts = _counts(environment, client) if split is None else {split: None}
-        wanted = list(counts) if output is not None else [] if split is None else [split]
-        listed = [task for each in wanted for task in client.tasks(each)]
+        if output is not None:
+            listed = [task for each in counts for task in client.tasks(each)]
+        else:
+            listed = [] if split is None else client.task_range(split, 0, limit)
     if output is not None:
         with draft_of(output) as draft:
             draft.write_text("".join(json.dumps(task, ensure_ascii=False) + "\n" for task in listed), encoding="utf-8")
@@ -65,10 +70,8 @@ def tasks(
         _print(
             counts, [{"split": each, "tasks": _count_text(count)} for each, count in counts.items()], as_json=as_json
         )
-    elif index is None:
-        _print(listed[:limit], listed[:limit], as_json=as_json)
     else:
-        _print_json(_task_at(listed, split, index))
+        _print(listed, listed, as_json=as_json)
 
 
 def _counts(environment: str, client: Any) -> dict[str, int | None]:
@@ -76,8 +79,8 @@ def _counts(environment: str, client: Any) -> dict[str, int | None]:
     counts: dict[str, int | None] = {}
     for split in client.splits():
         try:
-            counts[split] = len(client.tasks(split))
-        except ConfigurationError:
+            counts[split] = client.num_tasks(split)
+        except NotImplementedError:
             counts[split] = None
     if not counts:
         raise ConfigurationError(f"{environment} lists no tasks: each seed is one. See --tasks of `openenv eval`.")
@@ -86,12 +89,6 @@ def _counts(environment: str, client: Any) -> dict[str, int | None]:
 
 def _count_text(count: int | None) -> str:
     return "not counted" if count is None else str(count)
-
-
-def _task_at(listed: list[dict[str, Any]], split: str, index: int) -> dict[str, Any]:
-    if index >= len(listed):
-        raise ConfigurationError(f"Expected an index below {len(listed)} in the split {split}, got {index}.")
-    return listed[index]
 
 
 def _print_json(value: Any) -> None:

@@ -29,8 +29,9 @@ from openenv.core.client.blocking import (
 from openenv.core.client.formats import WireFormat, foreign_observation_warning
 from openenv.core.client.launch import Bootstrapping
 from openenv.core.client.results import ActT, Done, ObsT, StateT, StepResult
-from openenv.core.client.server_api import fetch_metadata, fetch_schemas, fetch_splits, fetch_tasks
+from openenv.core.client.server_api import fetch_metadata, fetch_schemas
 from openenv.core.client.sync import SyncEnvClient
+from openenv.core.client.task_api import TaskAPIClient
 from openenv.core.client.transport.connection import Endpoint
 from openenv.core.client.transport.pool import open_session
 from openenv.core.client.transport.raw_socket import close_raw, exchange_raw, opens_socket
@@ -456,11 +457,50 @@ class EnvClient(Bootstrapping, Done, ABC, Generic[ActT, ObsT, StateT]):
         return await asyncio.to_thread(fetch_metadata, self._base_url, self._headers, self._ssl)
 
     @blocks_outside_loop
-    async def splits(self) -> list[str]:
-        """List the names of the splits of tasks, none where the environment lists none; raises as ``tasks`` does."""
+    async def task_api(self) -> TaskAPIClient:
+        """Make a client of the server's Task API, which blocks and needs no session; it has ``iter_tasks``.
+
+        Raises:
+            ProviderError: The provider could not start the server.
+        """
         await self._started()
         assert self._base_url is not None
-        return await asyncio.to_thread(fetch_splits, self._base_url, self._headers, self._ssl)
+        return TaskAPIClient(self._base_url, headers=self._headers, ssl=self._ssl)
+
+    @blocks_outside_loop
+    async def splits(self) -> list[str]:
+        """List the names of the splits of tasks, none where the environment lists none; raises as ``tasks`` does."""
+        return await asyncio.to_thread((await self.task_api()).split_names)
+
+    @blocks_outside_loop
+    async def num_tasks(self, split: str = "train") -> int:
+        """Count the tasks of a split; raises as ``tasks`` does, also where the tasks are not counted.
+
+        Args:
+            split: Name of the split.
+        """
+        return await asyncio.to_thread((await self.task_api()).num_tasks, split)
+
+    @blocks_outside_loop
+    async def task(self, split: str, index: int) -> dict[str, Any]:
+        """Return what ``reset`` is passed for a task; raises as ``tasks`` does, also where there is no such task.
+
+        Args:
+            split: Name of its split.
+            index: Its index there, from 0.
+        """
+        return await asyncio.to_thread((await self.task_api()).get_task, split, index)
+
+    @blocks_outside_loop
+    async def task_range(self, split: str, start: int | None = None, stop: int | None = None) -> list[dict[str, Any]]:
+        """List the tasks of a split from one index up to another, fewer where the split ends; raises as ``tasks`` does.
+
+        Args:
+            split: Name of the split.
+            start: Index of the first one.
+            stop: Index after the last one; needed where the tasks are not counted.
+        """
+        return await asyncio.to_thread((await self.task_api()).get_task_range, split, start, stop)
 
     @blocks_outside_loop
     async def tasks(self, split: str = "train") -> list[dict[str, Any]]:
@@ -473,7 +513,8 @@ class EnvClient(Bootstrapping, Done, ABC, Generic[ActT, ObsT, StateT]):
             What ``reset`` is passed for each task.
 
         Raises:
-            ConfigurationError: The environment lists no tasks, or there is no such split.
+            ConfigurationError: The environment lists no tasks, or there is no such split. It is a
+                ``NotImplementedError`` too where there are no lists, and an ``IndexError`` where there is no such task.
             ConnectionFailedError: There is no server.
             ProviderError: The provider could not start one.
             ServerUnauthorizedError: The server asks for a token, or for another one.
@@ -483,9 +524,7 @@ class EnvClient(Bootstrapping, Done, ABC, Generic[ActT, ObsT, StateT]):
             ...     for task in await env.tasks("test"):
             ...         await env.reset(**task)
         """
-        await self._started()
-        assert self._base_url is not None
-        return await asyncio.to_thread(fetch_tasks, self._base_url, split, self._headers, self._ssl)
+        return await asyncio.to_thread((await self.task_api()).list_tasks, split)
 
     def reset(self, /, **kwargs: Any) -> Coroutine[Any, Any, StepResult[ObsT]]:
         """Start an episode.

@@ -1,5 +1,6 @@
 """Results of a client's methods, which may be awaited where the call has blocked."""
 
+import math
 from collections.abc import Coroutine, Generator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -8,6 +9,7 @@ from typing import Any, Generic, NoReturn, Self, SupportsIndex, cast
 
 from typing_extensions import TypeVar
 
+from openenv.core.exceptions import InvalidRewardError, MissingRewardError
 from openenv.core.wire.results import (
     PARTICIPANTS,
     REWARD_SIGNALS,
@@ -138,6 +140,28 @@ class StepResult(Done, Generic[ObsT]):
     def __hash__(self) -> int:
         """Hash it, for ``asyncio.gather`` of results that are there already."""
         return hash((self.reward, self.done))
+
+    @property
+    def reward_error(self) -> MissingRewardError | InvalidRewardError | None:
+        """The error of a result without a reward that ends its episode, or with one that is no finite number."""
+        reward: Any = self.reward  # of another server, anything
+        if reward is None:
+            return MissingRewardError() if self.done else None
+        is_number = isinstance(reward, int | float) and math.isfinite(reward)
+        return None if is_number else InvalidRewardError(reward)
+
+    @property
+    def counted_reward(self) -> float:
+        """The reward as a number to add up: 0 where a step before the episode's end has none.
+
+        Raises:
+            InvalidAnswerError: The result ends the episode and has no reward, or it is no finite number: a failure, and
+                no reward of 0.
+        """
+        error = self.reward_error
+        if error is not None:
+            raise error
+        return 0.0 if self.reward is None else float(self.reward)
 
     @property
     def reward_components(self) -> dict[str, float]:

@@ -47,7 +47,10 @@
     │   ├── ServerRateLimitedError              RATE_LIMITED
     │   └── ServerCapacityError                 CAPACITY_REACHED
     ├── InvalidAnswerError (RuntimeError)       the server sent an invalid answer
+    │   ├── MissingRewardError                  the result that ended an episode has no reward
+    │   ├── InvalidRewardError                  a reward is no finite number
     │   └── ModelAnswerError                    the server of a language model did, each time
+    │       └── ModelUnavailableError           it is full, fails, or does not answer, each time
     ├── ToolCallError (RuntimeError)            raised in the client: a tool gave no result
     ├── ToolArgumentsError (ValueError)         the arguments of a tool call make no action: nothing happened
     ├── ConnectionFailedError (ConnectionError) no connection could be made
@@ -96,7 +99,10 @@ from openenv.core.exceptions.client import (
     EpisodeOrderError,
     HandleUsedError,
     InvalidAnswerError,
+    InvalidRewardError,
+    MissingRewardError,
     ModelAnswerError,
+    ModelUnavailableError,
     RequestGivenUpError,
     RequestNotSentError,
     RequestRejectedError,
@@ -118,6 +124,7 @@ from openenv.core.exceptions.client import (
     ToolCallError,
 )
 from openenv.core.exceptions.codes import ErrorCode
+from openenv.core.exceptions.failures import FailureKind
 from openenv.core.exceptions.server import (
     AcquiredElsewhereError,
     AnswerTooLargeError,
@@ -165,6 +172,7 @@ __all__ = [
     "EnvironmentTimeoutError",
     "EpisodeOrderError",
     "ErrorCode",
+    "FailureKind",
     "ForkError",
     "GitServerError",
     "HandleUsedError",
@@ -173,9 +181,12 @@ __all__ = [
     "IncompleteTraceError",
     "InvalidAnswerError",
     "InvalidRequestError",
+    "InvalidRewardError",
     "JournalError",
     "MessageTooLargeError",
+    "MissingRewardError",
     "ModelAnswerError",
+    "ModelUnavailableError",
     "OpenEnvError",
     "ParticipantFailedError",
     "ProductionModeError",

@@ -6,6 +6,7 @@ from typing import Any
 
 from openenv.core.exceptions.base import OpenEnvError, ProviderError
 from openenv.core.exceptions.codes import ErrorCode
+from openenv.core.exceptions.failures import FailureKind
 
 _MOST_NOTES = 8
 _LONGEST_NOTE = 300
@@ -177,8 +178,43 @@ class InvalidAnswerError(OpenEnvError, RuntimeError):
     """The server sent an invalid answer, or one that does not fit the client's classes."""
 
 
+class MissingRewardError(InvalidAnswerError):
+    """The result that ended an episode has no reward, as where a verifier wrote none; that is no reward of 0."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(
+            message
+            or "The result that ended the episode has no reward; expected a finite number, 0 included. The episode does "
+            "not count."
+        )
+
+
+class InvalidRewardError(InvalidAnswerError):
+    """A result has a reward that is no finite number.
+
+    Attributes:
+        reward: The reward, as text.
+    """
+
+    def __init__(self, reward: object) -> None:
+        self.reward = repr(reward)
+        super().__init__(f"The environment gave the reward {self.reward:.100}; expected a finite number or none.")
+
+
 class ModelAnswerError(InvalidAnswerError):
     """The server of a language model gave no answer that can be read, each time that it was requested."""
+
+
+class ModelUnavailableError(ModelAnswerError):
+    """The server of a language model is full, fails, or gives no answer, each time that it was requested.
+
+    Attributes:
+        failure: The kind of its failure.
+    """
+
+    def __init__(self, message: str, failure: FailureKind) -> None:
+        self.failure = failure
+        super().__init__(message)
 
 
 class ToolCallError(OpenEnvError, RuntimeError):

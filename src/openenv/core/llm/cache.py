@@ -11,6 +11,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Self
 
+from openenv.core.documents import folder_lock
 from openenv.core.llm_client import LLMResponse, TokenUsage, ToolCall
 
 __all__ = ["AnswerCache"]
@@ -37,7 +38,8 @@ class AnswerCache:
         self._lock = Lock()
         self._is_closed = False
         self._connections: dict[int, sqlite3.Connection] = {}  # by process id; those of parents stay untouched
-        with closing(self._connect()) as connection:
+        # The folder is locked, since two processes can't set the mode of a new file at once.
+        with folder_lock(self._file.parent), closing(self._connect()) as connection:
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT NOT NULL)")
 

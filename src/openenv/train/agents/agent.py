@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from openenv.records.answers import AnswerRule
+from openenv.train.episodes.budget import NO_BUDGET, Budget
+from openenv.train.episodes.failure_watch import FailureWatch
 from openenv.train.episodes.played_episode import PlayedEpisode
 from openenv.train.rollout.play import Play, Shown
 from openenv.train.rollout.sessions import Sessions
@@ -42,8 +44,8 @@ def play(
     """Play one episode for each task, and yield each as it ends; one that the environment failed in has the error.
 
     Raises:
-        OpenEnvError: The environment failed in more than half of the episodes that were played together, or a model
-            can't be reached.
+        EnvironmentFailedError: More than half of the last 32 episodes failed, beyond chance.
+        OpenEnvError: A model can't be reached.
 
     Example::
 
@@ -52,7 +54,9 @@ def play(
     """
     # An agent's random choices depend on its seed and the episode's number, and not on the episodes beside it.
     named = [(number, task if recorder is None else recorder.named(task)) for number, task in tasks]
+    watch = FailureWatch()
     for batch in agent.batches(named, sessions):
+        watch.add(played.episode for _, played in batch)
         if recorder is not None:
             recorder.add(batch)
         for _, played in batch:
@@ -62,22 +66,26 @@ def play(
 class BatchAgent(ABC):
     """Agent in as many episodes at once as there are sessions, which are stepped together."""
 
-    def __init__(self, max_turns: int, shown: Shown, rule: AnswerRule) -> None:
+    def __init__(self, max_turns: int, shown: Shown, rule: AnswerRule, budget: Budget = NO_BUDGET) -> None:
         self._max_turns = max_turns
         self._shown = shown
         self._rule = rule
+        self._budget = budget
 
     def batches(self, tasks: Sequence[NumberedTask], sessions: Sessions) -> Iterator[list[EndedEpisode]]:
-        """Play one episode for each task, and yield those that end together, under the tasks' numbers.
-
-        Raises:
-            OpenEnvError: The environment failed in more than half of a batch.
-        """
+        """Play one episode for each task, and yield those that end together, under the tasks' numbers."""
         size = max(1, len(sessions) or len(tasks))
         for start in range(0, len(tasks), size):
             batch = tasks[start : start + size]
             plays = [
-                Play(task, number=slot, max_turns=self._max_turns, shown=self._shown, rule=self._rule)
+                Play(
+                    task,
+                    number=slot,
+                    max_turns=self._max_turns,
+                    shown=self._shown,
+                    rule=self._rule,
+                    budget=self._budget,
+                )
                 for slot, (_, task) in enumerate(batch)
             ]
             self._act_in(plays, batch, sessions)

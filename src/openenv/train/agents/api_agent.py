@@ -6,6 +6,7 @@ The model acts by calls of tools or by texts, and is passed the pictures in obse
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,8 +21,10 @@ from openenv.core.telemetry import ERROR, EXECUTE_TOOL, INVOKE_AGENT, TOOL, TOOL
 from openenv.core.typed_client import TypedEnvClient
 from openenv.core.wire.redaction import remember_secret
 from openenv.records.answers import AnswerRule
+from openenv.records.prices import TokenPrice
 from openenv.train.agents.model_api import request_answer
-from openenv.train.episodes.played_episode import Message, PlayedEpisode, Usage
+from openenv.train.episodes.budget import NO_BUDGET, Budget
+from openenv.train.episodes.played_episode import NO_USAGE, Message, PlayedEpisode, Usage
 from openenv.train.forms.form import Form, prompt_messages
 from openenv.train.forms.moves import Move
 from openenv.train.forms.text_form import TextForm
@@ -68,6 +71,8 @@ class ApiAgent:
         timeout_s: Seconds to wait for an answer of the model.
         extra_body: Further fields of every request, such as ``{"top_k": 20}`` for vLLM.
         rule: How answers are read, and what an illegal one does.
+        budget: Limits of each episode's answers, tokens, seconds and price.
+        price: Price of the model's tokens; ``None`` for the one that its server reports.
 
     Example::
 
@@ -93,6 +98,8 @@ class ApiAgent:
         timeout_s: float = 600.0,
         extra_body: Mapping[str, Any] | None = None,
         rule: AnswerRule = AnswerRule(),  # noqa: B008  # it can't be changed
+        budget: Budget = NO_BUDGET,
+        price: TokenPrice | None = None,
     ) -> None:
         if actions not in ("tools", "text"):
             raise ConfigurationError(f"Expected 'tools' or 'text' for actions, got {actions!r}.")
@@ -105,6 +112,8 @@ class ApiAgent:
         self.max_turns = max_turns
         self.concurrency = concurrency
         self.rule = rule
+        self.budget = budget
+        self.price = price
         # The library insists on a key; servers of one's own ignore it.
         remember_secret(api_key)
         key = api_key if api_key is not None or base_url is None else "none"
@@ -205,8 +214,8 @@ class ApiAgent:
                 return  # the first worker plays, and as many others as the server has sessions for
             try:
                 for index, task in todo:
-                    conversation = _Conversation(request, form)
-                    play = Play(task, max_turns=self.max_turns, shown=form.shown, rule=self.rule)
+                    conversation = _Conversation(request, form, self.price)
+                    play = Play(task, max_turns=self.max_turns, shown=form.shown, rule=self.rule, budget=self.budget)
                     played_session = _PatientSession(session, partial(conversation.call_of, play))
                     with genai_span(INVOKE_AGENT, self.model, self._about, task.get("episode_id")):
                         await play_episodes(conversation, [play], played_session)
@@ -279,21 +288,28 @@ class _PatientSession:
 class _Conversation:
     """Actor with a model in one episode, which writes the conversation."""
 
-    def __init__(self, request: "Request", form: Form) -> None:
+    def __init__(self, request: "Request", form: Form, price: TokenPrice | None) -> None:
         self._request = request
         self._form = form
-        self._usage = Usage()
+        self._price = price
 
     def begin(self, plays: Sequence[Play]) -> None:
         """Write the first messages; after a reset that failed, without an observation."""
         (play,) = plays
+        play.usage = NO_USAGE
         play.messages = self._form.opening_messages(None if play.first is None else play.observation)
 
     async def act(self, plays: Sequence[Play]) -> list[list[Move]]:
-        """Request the model's answer; there is none where the conversation has grown too long for it, or it failed."""
+        """Request the model's answer; there is none where the conversation or the time is too long, or it failed."""
         (play,) = plays
+        assert play.usage is not None
         try:
-            found = await self._request(play.messages, self._form.tools)
+            async with asyncio.timeout(play.seconds_left):
+                found = await self._request(play.messages, self._form.tools)
+        except TimeoutError:
+            play.cut("max_seconds")
+            play.usage = replace(play.usage, cost_usd=None)  # an answer under way may cost
+            return [[]]
         except ModelAnswerError as error:
             play.fail(error)
             return [[]]
@@ -301,7 +317,9 @@ class _Conversation:
             play.cut("max_context")
             return [[]]
         play.episode.cut_answers += found.finish_reason == "length"
-        self._usage += Usage(found.input_tokens or 0, found.output_tokens or 0, found.cost_usd, found.model)
+        tokens = (found.input_tokens, found.output_tokens)
+        cost_usd = found.cost_usd if self._price is None else self._price.of(*tokens)
+        play.usage += Usage(*tokens, cost_usd, found.model)
         answer = found.message(with_calls=bool(self._form.tools))
         play.messages.append(answer)
         return [self._form.read(answer)]
@@ -321,7 +339,7 @@ class _Conversation:
 
     def played(self, index: int, play: Play) -> PlayedEpisode:
         """Return the episode under its number, with the conversation."""
-        return PlayedEpisode(index, play.episode, play.messages, self._form.tools, self._usage)
+        return PlayedEpisode(index, play.episode, play.messages, self._form.tools, play.usage)
 
 
 def _action_of(client: "SyncEnvClient[Any, Any, Any]") -> Any:

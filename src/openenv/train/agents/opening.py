@@ -96,6 +96,7 @@ def _player_agent(settings: PlaySettings, sessions: Sessions) -> PlayerAgent:
         form_of(sessions, settings.system_prompt),
         settings.turn_limit,
         settings.answer_rule,
+        settings.budget,
     )
 
 
@@ -116,4 +117,6 @@ def _api_agent(settings: PlaySettings, sessions: int) -> "ApiAgent":
         max_turns=settings.turn_limit,
         concurrency=sessions,
         rule=settings.answer_rule,
+        budget=settings.budget,
+        price=settings.token_price,
     )

@@ -8,6 +8,7 @@ from openenv.adapters.text import ActionText
 from openenv.records.answers import AnswerRule
 from openenv.train.agents.agent import BatchAgent
 from openenv.train.agents.players import Player, RandomPlayer, RandomToolPlayer
+from openenv.train.episodes.budget import NO_BUDGET, Budget
 from openenv.train.episodes.played_episode import PlayedEpisode
 from openenv.train.forms.form import Form, prompt_messages
 from openenv.train.forms.moves import Move
@@ -37,8 +38,9 @@ class PlayerAgent(BatchAgent):
         form: Form,
         max_turns: int,
         rule: AnswerRule = AnswerRule(),  # noqa: B008  # it can't be changed
+        budget: Budget = NO_BUDGET,
     ) -> None:
-        super().__init__(max_turns, form.shown, rule)
+        super().__init__(max_turns, form.shown, rule, budget)
         self._make_player = make_player
         self._seed_of = seed_of
         self._form = form

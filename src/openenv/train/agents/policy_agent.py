@@ -1,14 +1,16 @@
 """Agent with a model that is loaded here: a run's, one in a folder, or one of the Hub."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any, Self
 
+from openenv.records.prices import TokenPrice
 from openenv.records.run_folder import RunFolder
 from openenv.train.agents.agent import BatchAgent
 from openenv.train.agents.policy import Policy, load_policies
+from openenv.train.episodes.budget import NO_BUDGET, Budget
 from openenv.train.episodes.played_episode import PlayedEpisode, Usage
 from openenv.train.forms.moves import Move
 from openenv.train.generation.sampling import Sampling
@@ -35,6 +37,8 @@ class PolicyAgent(BatchAgent):
         temperature: Temperature of sampling; 0 draws the most likely token.
         seed: Seed of the draws; by default that of ``config``.
         version: The training step of the weights, in words; ``None`` if it is not known.
+        budget: Limits of each episode's answers, tokens, seconds and price.
+        price: Price of the model's tokens; ``None`` if it is not known.
     """
 
     def __init__(
@@ -45,13 +49,16 @@ class PolicyAgent(BatchAgent):
         temperature: float,
         seed: int | None = None,
         version: str | None = None,
+        budget: Budget = NO_BUDGET,
+        price: TokenPrice | None = None,
     ) -> None:
-        super().__init__(config.max_turns, policy.renderer.shown, config.answer_rule)
+        super().__init__(config.max_turns, policy.renderer.shown, config.answer_rule, budget)
         self._policy = policy
         self._limits = Limits(config.max_turns, config.max_context)
         self._sampling = Sampling(temperature)
         self._seed = config.seed if seed is None else seed
         self._version = version
+        self._price = price
 
     def _act_in(self, plays: Sequence[Play], tasks: Sequence[NumberedTask], sessions: Sessions) -> None:
         model = self._policy.model
@@ -59,14 +66,12 @@ class PolicyAgent(BatchAgent):
         was_training = model.training
         model.eval()  # type: ignore[no-untyped-call]
         try:
-            play_together(_PolicyActor(self._policy, self._limits, self._sampling, draws), plays, sessions)
+            play_together(_PolicyActor(self._policy, self._limits, self._sampling, draws, self._price), plays, sessions)
         finally:
             model.train(was_training)
 
     def _played(self, number: int, play: Play) -> PlayedEpisode:
-        episode = play.episode
-        written = sum(episode.env_mask)
-        usage = Usage(episode.length - written, written, model_version=self._version)
+        episode, usage = play.episode, replace(_usage_of(play, self._price), model_version=self._version)
         renderer = self._policy.renderer
         texts = renderer.texts([*episode.prompt_ids, *episode.completion_ids])
         return PlayedEpisode(number, episode, play.messages, renderer.form.tools, usage, texts)
@@ -75,8 +80,11 @@ class PolicyAgent(BatchAgent):
 class _PolicyActor:
     """Actor with a policy in the episodes of a batch, each with draws of its own."""
 
-    def __init__(self, policy: Policy, limits: Limits, sampling: Sampling, draws: Sequence[Random]) -> None:
+    def __init__(
+        self, policy: Policy, limits: Limits, sampling: Sampling, draws: Sequence[Random], price: TokenPrice | None
+    ) -> None:
         self._policy = policy
+        self._price = price
         self._limits = limits
         self._sampling = sampling
         self._draws = draws
@@ -91,11 +99,21 @@ class _PolicyActor:
 
     async def act(self, plays: Sequence[Play]) -> list[list[Move]]:
         """Let the model write an answer in each episode."""
-        return await self._actor.act(plays)
+        moves = await self._actor.act(plays)
+        for play in plays:
+            play.usage = _usage_of(play, self._price)
+        return moves
 
     def see(self, plays: Sequence[Play]) -> None:
         """Feed the results of the moves."""
         self._actor.see(plays)
+
+
+def _usage_of(play: Play, price: TokenPrice | None) -> Usage:
+    """Return the tokens of an episode so far, each of which the model has read or written once."""
+    written = sum(play.episode.env_mask)
+    read = play.episode.length - written
+    return Usage(read, written, None if price is None else price.of(read, written))
 
 
 @dataclass(frozen=True)
@@ -144,5 +162,11 @@ class StoredModel:
             (policy,) = load_policies(self.config, {"": sessions}, self.source).values()
         policy.to_device(self.config)
         return PolicyAgent(
-            policy, self.config, temperature=settings.temperature, seed=settings.seed, version=self.version
+            policy,
+            self.config,
+            temperature=settings.temperature,
+            seed=settings.seed,
+            version=self.version,
+            budget=settings.budget,
+            price=settings.token_price,
         )

@@ -24,7 +24,7 @@ from openenv.train.agents.opening import open_agent, opened_rule
 from openenv.train.dataset.play_progress import PlayProgress
 from openenv.train.dataset.play_traces import PlayTraces
 from openenv.train.episodes.episode import Episode
-from openenv.train.episodes.played_episode import Message, PlayedEpisode, text_of
+from openenv.train.episodes.played_episode import Message, PlayedEpisode, Usage, text_of
 from openenv.train.rollout.sessions import Sessions
 from openenv.train.settings.play_settings import PlaySettings
 from openenv.train.tasks.task_choice import NumberedTask, training_tasks
@@ -123,19 +123,30 @@ def collect(
         collection = Collection.open(output, {**depends_on, "fallback": rule.fallback})
         named = [(number, _with_id(task, number, episode_id_prefix)) for number, task in enumerate(tasks)]
         has_id = episode_id_prefix is not None
-        keeper = EpisodeKeeper(collection, settings.name, min_reward, has_id=has_id)
+        keeper = EpisodeKeeper(
+            collection, settings.name, min_reward, has_id=has_id, has_seconds=settings.prices is not None
+        )
         add_episodes(keeper, agent, named, opened, traces, console)
     return _result(collection, rule)
 
 
 @dataclass(frozen=True)
 class EpisodeKeeper:
-    """Keeps episodes in a folder: those with ``min_reward`` or more, or all, with their ids if ``has_id``."""
+    """Keeps episodes in a folder: those with ``min_reward`` or more, or all.
+
+    Attributes:
+        collection: The folder.
+        environment: Name of the environment.
+        min_reward: Reward of an episode that is kept; ``None`` to keep all.
+        has_id: Whether the lines have the episodes' ids.
+        has_seconds: Whether the lines have the seconds that the episodes took, which are others each time.
+    """
 
     collection: Collection
     environment: str
     min_reward: float | None = None
     has_id: bool = False
+    has_seconds: bool = False
 
     def add(self, played: PlayedEpisode) -> None:
         """Keep an episode, or note why it is left out."""
@@ -149,12 +160,20 @@ class EpisodeKeeper:
         elif self.min_reward is not None and not reaches(played.episode.reward, self.min_reward):
             self._leave_out(played, f"reward below {self.min_reward:g}", _answers_in(played.episode))
         else:
-            self.collection.add(line_of(played, self.environment, has_id=self.has_id))
+            line = line_of(played, self.environment, has_id=self.has_id)
+            self.collection.add({**line, **self._spent(played)})
 
     def _leave_out(self, played: PlayedEpisode, reason: str, answers: Mapping[str, Any] | None = None) -> None:
         episode = played.episode
         line = {"index": played.index, "task": episode.parameters, "reward": episode.reward}
-        self.collection.leave_out({**line, **(answers or {})}, reason)
+        self.collection.leave_out({**line, **(answers or {}), **self._spent(played)}, reason)
+
+    def _spent(self, played: PlayedEpisode) -> dict[str, Any]:
+        """Return the tokens of the model's answers, their cost and the seconds, as far as they are known."""
+        usage = played.usage or Usage()
+        seconds = round(played.episode.took_s, 3) if self.has_seconds else None
+        spent = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens, "cost_usd": usage.cost_usd}
+        return {name: value for name, value in {**spent, "took_s": seconds}.items() if value is not None}
 
 
 def add_episodes(
@@ -190,6 +209,8 @@ def line_of(played: PlayedEpisode, environment: str, *, has_id: bool = False) ->
         **_answers_in(episode),
         "done": episode.done,
     }
+    if episode.cut_by is not None:
+        line["cut_by"] = episode.cut_by
     if has_id:
         line["episode_id"] = episode.episode_id
     if components := episode.reward_components:

@@ -23,7 +23,7 @@ class PlayProgress(WorkProgress):
         """Count an episode that has ended; one that failed has no reward."""
         if played.episode.error is None:
             self._rewards.append(played.episode.reward)
-        self._tokens += 0 if played.usage is None else played.usage.output_tokens
+        self._tokens += 0 if played.usage is None else played.usage.output_tokens or 0
         mean = f"mean reward {sum(self._rewards) / len(self._rewards):+.3f}" if self._rewards else ""
         speed = f"{self._tokens / self.seconds:,.0f} tokens/s" if self._tokens else ""
         self.advance(self._done + 1, mean, speed)

@@ -94,8 +94,8 @@ class PlayTraces:
             logprobs=episode.logprobs,
             env_mask=episode.env_mask,
             token_texts=stored_texts(episode, played.token_texts),
-            input_tokens=None if usage is None else usage.input_tokens or None,
-            output_tokens=None if usage is None else usage.output_tokens or None,
+            input_tokens=None if usage is None else usage.input_tokens,
+            output_tokens=None if usage is None else usage.output_tokens,
             cost_usd=None if usage is None else usage.cost_usd,
             took_s=episode.took_s,
             extra={

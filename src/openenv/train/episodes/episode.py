@@ -1,18 +1,20 @@
 """Record of an episode that was played for training or evaluation."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 from openenv.core.client_types import StepResult
-from openenv.core.exceptions import OpenEnvError
+from openenv.core.exceptions import FailureKind, OpenEnvError
 from openenv.core.wire.results import component_totals
 from openenv.records.answers import commonest_texts
+from openenv.records.failures import failure_kind
 
-__all__ = ["Episode", "Limit", "Turn", "raise_if_most_failed"]
+__all__ = ["Episode", "Limit", "Turn"]
 
-Limit = Literal["max_turns", "max_context", "illegal_answers"]
+Limit = Literal[
+    "max_turns", "max_context", "illegal_answers", "max_answers", "max_episode_tokens", "max_seconds", "max_price"
+]
 """Cause of an episode's end that is not the environment's."""
 
 
@@ -53,6 +55,7 @@ class Episode:
         turns: The actions with their observations and rewards.
         done: Whether the environment ended the episode, rather than a limit.
         error: Why the environment failed, or the model's server; such an episode is no evidence about the player.
+        in_reset: Whether it is its reset that failed.
         task: Parameters of its reset beside the seed.
         cut_by: The limit, or the rule for illegal answers, that cut the episode off, if the environment did not end it.
         cut_answers: Answers of a model that ended at ``max_action_tokens``, and not where the model ended them.
@@ -70,6 +73,7 @@ class Episode:
     turns: list[Turn] = field(default_factory=list)
     done: bool = False
     error: OpenEnvError | None = None
+    in_reset: bool = False
     task: Mapping[str, Any] = field(default_factory=dict)
     cut_by: Limit | None = None
     cut_answers: int = 0
@@ -94,8 +98,13 @@ class Episode:
         return dict(self.task) if self.seed is None else {**self.task, "seed": self.seed}
 
     @property
+    def failure(self) -> FailureKind | None:
+        """The kind of its failure; ``None`` where nothing failed."""
+        return None if self.error is None else failure_kind(self.error, in_reset=self.in_reset)
+
+    @property
     def reward(self) -> float:
-        """The sum of the rewards of its turns."""
+        """The sum of the rewards of its turns; of an episode that failed, what was reached, which is no reward."""
         return sum(turn.reward for turn in self.turns)
 
     @property
@@ -141,6 +150,10 @@ class Episode:
         self.logprobs += [0.0] * len(token_ids)
         self.env_mask += [0] * len(token_ids)
 
+    def fail(self, error: OpenEnvError, *, in_reset: bool = False) -> None:
+        """End the episode with a failure, which is no reward of 0."""
+        self.error, self.in_reset = error, in_reset
+
     def add_turn(
         self,
         observation: str,
@@ -158,16 +171,14 @@ class Episode:
             problem: The reason why the answer was no legal action, if it was none.
             penalty: What an illegal answer costs.
         """
-        if isinstance(outcome, OpenEnvError):
-            self.error = outcome
+        error = outcome.reward_error if isinstance(outcome, StepResult) else outcome
+        if error is not None:
+            self.fail(error)
             return
-        reward = 0.0 if outcome is None else float(outcome.reward or 0.0)
-        if not math.isfinite(reward):
-            self.error = OpenEnvError(f"The environment gave the reward {reward}; it must be a finite number.")
-            return
+        reward = outcome.counted_reward if isinstance(outcome, StepResult) else 0.0
         if problem is not None:
             reward -= penalty
-        if outcome is None:
+        if not isinstance(outcome, StepResult):
             self.turns.append(Turn(observation, action, reward, problem))
             self.done = False
             return
@@ -178,10 +189,3 @@ class Episode:
     def is_over(self, max_turns: int) -> bool:
         """Return whether no further action is possible."""
         return self.done or self.error is not None or len(self.turns) >= max_turns
-
-
-def raise_if_most_failed(episodes: Sequence[Episode]) -> None:
-    """Raise the first error if the environment failed in more than half of the episodes."""
-    errors = [episode.error for episode in episodes if episode.error is not None]
-    if len(errors) * 2 > len(episodes):
-        raise errors[0]

@@ -2,40 +2,44 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from openenv.train.episodes.episode import Episode
 
-__all__ = ["Message", "PlayedEpisode", "Usage", "text_of"]
+__all__ = ["NO_USAGE", "Message", "PlayedEpisode", "Usage", "text_of"]
 
 Message = dict[str, Any]
+_Number = TypeVar("_Number", int, float)
 
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens and cost of a model's answers in one episode.
+    """Tokens and cost of a model's answers in one episode; ``None`` where they are not known of one of the answers.
 
     Attributes:
         input_tokens: Tokens that the model read, as its server counts them.
         output_tokens: Tokens that it wrote.
-        cost_usd: Their cost in US dollars; ``None`` where its server reports none.
+        cost_usd: Their cost in US dollars.
         model_version: The model as its server names it, or the training step of its weights; ``None`` if not known.
     """
 
-    input_tokens: int = 0
-    output_tokens: int = 0
+    input_tokens: int | None = None
+    output_tokens: int | None = None
     cost_usd: float | None = None
     model_version: str | None = None
 
     def __add__(self, other: "Usage") -> "Usage":
-        """Return the sum, with the last known version."""
-        costs = [cost for cost in (self.cost_usd, other.cost_usd) if cost is not None]
+        """Return the sum, with the last known version; of an unknown number there is no sum."""
         return Usage(
-            self.input_tokens + other.input_tokens,
-            self.output_tokens + other.output_tokens,
-            sum(costs) if costs else None,
+            _sum(self.input_tokens, other.input_tokens),
+            _sum(self.output_tokens, other.output_tokens),
+            _sum(self.cost_usd, other.cost_usd),
             other.model_version or self.model_version,
         )
+
+
+NO_USAGE = Usage(0, 0, 0.0)
+"""Usage of an episode without an answer."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,10 @@ class PlayedEpisode:
     tools: list[dict[str, Any]]
     usage: Usage | None = None
     token_texts: Mapping[int, str] = field(default_factory=dict)
+
+
+def _sum(one: _Number | None, other: _Number | None) -> _Number | None:
+    return None if one is None or other is None else one + other
 
 
 def text_of(content: str | list[dict[str, Any]]) -> str:

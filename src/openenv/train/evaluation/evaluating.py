@@ -13,6 +13,7 @@ from openenv.core.rubrics.bounds import reaches
 from openenv.records.answers import AnswerCounts, AnswerRule, few_episodes_text, is_few
 from openenv.records.collection import Collection
 from openenv.records.evaluation import Estimate, Evaluation, LegalScores, TaskResult
+from openenv.records.prices import Spending
 from openenv.train.agents.opening import open_agent, opened_rule
 from openenv.train.dataset.collecting import EpisodeKeeper, add_episodes
 from openenv.train.dataset.play_traces import PlayTraces
@@ -96,7 +97,8 @@ def evaluate(
         rule = opened_rule(settings, opened)
         collection = Collection.open(output, {**settings.decisive(), "fallback": rule.fallback, "samples": samples})
         numbered = [(number * samples + sample, task) for number, task in enumerate(tasks) for sample in range(samples)]
-        add_episodes(EpisodeKeeper(collection, settings.name), agent, numbered, opened, traces, console)
+        keeper = EpisodeKeeper(collection, settings.name, has_seconds=settings.prices is not None)
+        add_episodes(keeper, agent, numbered, opened, traces, console)
     evaluation = _evaluation(collection, settings, rule, tasks, samples, ks or sorted({1, samples}), success_reward)
     if has_greedy:
         greedy = evaluate(
@@ -171,6 +173,8 @@ def _evaluation(
         tasks=results,
         first_failure=failures[0]["reason"] if failures else None,
         failures=dict(Counter(line["reason"].partition(":")[0] for line in failures)),
+        spending=Spending.of_lines([*lines, *failures], settings.model, settings.price_list),
+        limits=dict(Counter(line["cut_by"] for line in lines if "cut_by" in line)),
         temperature=None if settings.model is None else settings.temperature,
         reward_components=statistics.components,
         rule=rule,

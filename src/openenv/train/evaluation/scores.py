@@ -6,7 +6,9 @@ from typing import Any
 
 from rich.console import Console
 
+from openenv.core.exceptions import EnvironmentFailedError
 from openenv.records.answers import commonest_texts
+from openenv.records.failures import failure_counts, failures_text
 from openenv.records.scores import Score
 from openenv.train.agents.agent import Agent, EpisodeRecorder, play
 from openenv.train.agents.player_agent import PlayerAgent, PlayerMaker, form_of, random_players, scripted_players
@@ -73,8 +75,19 @@ def _player_agent(name: str, make_player: PlayerMaker, sessions: Sessions, confi
 
 
 def score_of(episodes: Sequence[Episode], sample_seed: int | None = None) -> Score:
-    """Score one episode of each task, with one as the sample; those in which the environment failed are left out."""
+    """Score one episode of each task, with one as the sample; those that failed are left out, and counted by kind.
+
+    Raises:
+        EnvironmentFailedError: All of them failed.
+    """
     counted = [episode for episode in episodes if episode.error is None]
+    failures = failure_counts(kind for episode in episodes if (kind := episode.failure) is not None)
+    if not counted:
+        first = next((episode.error for episode in episodes if episode.error is not None), None)
+        raise EnvironmentFailedError(
+            f"All {len(episodes)} episodes failed, so there is no score: {failures_text(failures)}. "
+            f"The first one: {first}"
+        ) from first
     statistics = Statistics.of([[TaskAttempt.of_episode(episode)] for episode in counted])
     # The sample where no episode has the seed.
     worst = min(counted, key=lambda episode: episode.reward)
@@ -98,6 +111,7 @@ def score_of(episodes: Sequence[Episode], sample_seed: int | None = None) -> Sco
         low=mean.low,
         high=mean.high,
         legal_answers=_legal_share(counted),
+        failures=failures,
     )
 
 

@@ -5,9 +5,11 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from openenv.core.exceptions import ConfigurationError, OpenEnvError
+from openenv.core.exceptions import ConfigurationError
 from openenv.records.answers import AnswerCounts, commonest_texts
+from openenv.records.failures import failure_counts
 from openenv.records.scores import component_means
+from openenv.train.episodes.failure_watch import FailureWatch
 from openenv.train.rollout.tool_episode import ToolEpisode
 
 __all__ = ["ComponentReward", "EnvironmentReward", "log_components"]
@@ -18,6 +20,7 @@ logger = logging.getLogger(__name__)
 _ATTRIBUTES = {
     "environment_reward": "reward",
     "training_reward": "training_reward",
+    "failure": "failure",
     "episode_length": "length",
     "illegal_actions": "illegal_actions",
     "illegal_texts": "illegal_texts",
@@ -47,6 +50,7 @@ class EnvironmentReward:
     def __init__(self, environment: str | None = None, answers: deque[list[dict[str, Any]]] | None = None) -> None:
         self._environment = environment
         self._answers = answers
+        self._watch = FailureWatch()
         self.__name__ = "environment_reward" if environment is None else f"{environment}_reward"
 
     def __call__(
@@ -74,7 +78,7 @@ class EnvironmentReward:
 
         Raises:
             ConfigurationError: The episodes were not played in an ``EnvSpec``.
-            OpenEnvError: The environment failed in more than half of the episodes.
+            EnvironmentFailedError: More than half of the last 32 episodes failed, beyond chance.
         """
         if environments is not None:
             for each, conversation in zip(environments, completions, strict=False):
@@ -86,7 +90,7 @@ class EnvironmentReward:
         mine = _is_own(self._environment, environment, len(rewards))
         played = [index for index, is_mine in enumerate(mine) if is_mine]
         if environments is not None:
-            _raise_if_most_failed([environments[index].error for index in played])
+            self._watch.add(environments[index] for index in played)
         lines = _answer_lines([index for index in played if rewards[index] is not None], fields)
         if self._answers is not None:
             self._answers.append(lines)
@@ -112,18 +116,20 @@ class EnvironmentReward:
         lines: Sequence[Mapping[str, Any]],
         fields: Mapping[str, Sequence[Any]],
     ) -> None:
-        scored = [reward for index in played if (reward := fields["environment_reward"][index]) is not None]
-        if scored:
-            log_metric(f"{self._folder}/reward", sum(scored) / len(scored))
-        log_metric(f"{self._folder}/failed", 1 - len(scored) / len(played))
-        for name, values in (("length", "episode_length"), ("illegal_actions", "illegal_actions")):
-            if values in fields:
-                log_metric(f"{self._folder}/{name}", sum(fields[values][index] for index in played) / len(played))
+        counted = [index for index in played if fields["environment_reward"][index] is not None]
+        log_metric(f"{self._folder}/failed", 1 - len(counted) / len(played))
+        kinds = fields.get("failure") or [None] * len(fields["environment_reward"])
+        for kind, count in failure_counts(kinds[index] for index in played if kinds[index]).items():
+            log_metric(f"{self._folder}/failures/{kind}", float(count))
+        names = {"reward": "environment_reward", "length": "episode_length", "illegal_actions": "illegal_actions"}
+        for name, values in names.items():
+            if values in fields and counted:
+                log_metric(f"{self._folder}/{name}", sum(fields[values][index] for index in counted) / len(counted))
         counts = AnswerCounts.of_lines(lines)
         if counts.no_calls:  # where actions are texts there are none
             log_metric(f"{self._folder}/no_calls", counts.no_calls / counts.episodes)
         if "reward_components" in fields:
-            log_components(log_metric, self._folder, [fields["reward_components"][index] for index in played])
+            log_components(log_metric, self._folder, [fields["reward_components"][index] for index in counted])
 
 
 class ComponentReward:
@@ -180,7 +186,7 @@ class ComponentReward:
 
         Raises:
             ConfigurationError: The episodes were not played in an ``EnvSpec``.
-            OpenEnvError: The environment failed in more than half of the episodes.
+            EnvironmentFailedError: More than half of the last 32 episodes failed, beyond chance.
         """
         if self._episodes is not None:
             self._episodes(
@@ -247,9 +253,3 @@ def _no_episodes() -> ConfigurationError:
     return ConfigurationError(
         "Expected episodes of an EnvSpec's environment_factory or rollout_func; the trainer has neither."
     )
-
-
-def _raise_if_most_failed(errors: Sequence[OpenEnvError | None]) -> None:
-    found = [error for error in errors if error is not None]
-    if len(found) * 2 > len(errors):
-        raise found[0]

@@ -5,7 +5,6 @@ from typing import Any, Protocol
 
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import ConfigurationError, OpenEnvError
-from openenv.train.episodes.episode import raise_if_most_failed
 from openenv.train.forms.moves import Move
 from openenv.train.rollout.play import Play
 from openenv.train.time_split import TimeSplit
@@ -80,13 +79,8 @@ async def play_episodes(
 def play_together(
     actor: Actor, plays: Sequence[Play], sessions: _BlockingSessions, times: TimeSplit | None = None
 ) -> None:
-    """Play episodes to their ends with an actor and sessions that wait only in blocking calls.
-
-    Raises:
-        OpenEnvError: The environment failed in more than half of the episodes.
-    """
+    """Play episodes to their ends with an actor and sessions that wait only in blocking calls."""
     _run(play_episodes(actor, plays, _AwaitedSessions(sessions), times))
-    raise_if_most_failed([play.episode for play in plays])
 
 
 class _AwaitedSessions:

@@ -14,8 +14,9 @@ from typing import Any
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import InvalidRequestError, OpenEnvError, RequestRejectedError
 from openenv.records.answers import AnswerRule
+from openenv.train.episodes.budget import NO_BUDGET, Budget
 from openenv.train.episodes.episode import Episode, Limit
-from openenv.train.episodes.played_episode import Message, text_of
+from openenv.train.episodes.played_episode import Message, Usage, text_of
 from openenv.train.forms.form import Form
 from openenv.train.forms.moves import Move, MoveResult
 from openenv.train.tools.contents import Content, call_problem, refusal_text
@@ -50,8 +51,10 @@ class Play:
 
     - An episode that is done, or whose reset failed, has no moves.
     - A text that the rules refuse, or that is no action, is a turn with a problem; what it does is the rule's.
-    - A failure of the environment, and a reward that is no finite number, ends the episode with an error.
+    - A failure of the environment, a reward that is no finite number, and an end without a reward, end the episode
+      with an error: it has no reward then, and none of 0.
     - After ``max_turns`` moves an episode is cut off; moves that are left in an answer then are not done.
+    - Where a limit of the budget is reached, it is cut off after the moves of the answer.
 
     Args:
         task: Parameters of its reset, with the seed if there is one.
@@ -60,6 +63,7 @@ class Play:
         shown: Function from a result to the content that the agent is shown; ``None`` for an episode without that.
         parameters: Parameters that the reset is sent instead of all of the task.
         rule: What an illegal answer does.
+        budget: Limits of its answers, tokens and seconds.
 
     Example:
         >>> play = Play({"seed": 1}, max_turns=3)
@@ -79,6 +83,7 @@ class Play:
         shown: Shown | None = None,
         parameters: Mapping[str, Any] | None = None,
         rule: AnswerRule = AnswerRule(),  # noqa: B008  # it can't be changed
+        budget: Budget = NO_BUDGET,
     ) -> None:
         self.episode = Episode.of_task(task)
         self.number = number
@@ -94,11 +99,15 @@ class Play:
         # The conversation with the agent, as chat templates read it, which its actor writes. The messages after its
         # last answer were read by no agent.
         self.messages: list[Message] = []
+        # The tokens of the model's answers so far, which its actor counts; None for a player without a model.
+        self.usage: Usage | None = None
         self._max_turns = sys.maxsize if max_turns is None else max_turns
         self._shown = shown
         self.rule = rule
         self._moves: deque[Move] = deque()
         self._has_stopped = False
+        self._budget = budget
+        self._answers = 0
         self._began = 0.0
 
     @property
@@ -111,11 +120,19 @@ class Play:
         """Move that is to be done now; ``None`` if the agent has to act first."""
         return self._moves[0] if self._moves else None
 
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds that the budget leaves; ``None`` for no limit."""
+        limit = self._budget.max_seconds
+        return None if limit is None else max(0.0, limit - (time.monotonic() - self._began))
+
     def begin(self, result: StepResult[Any] | OpenEnvError) -> None:
         """Note the reset's result or error."""
-        if isinstance(result, OpenEnvError):
-            self.episode.error = result
+        error = result.reward_error if isinstance(result, StepResult) else result
+        if error is not None:
+            self.episode.fail(error, in_reset=True)
             return
+        assert isinstance(result, StepResult)
         self.first = result
         self._began = time.monotonic()
         self.episode.done = result.done
@@ -124,6 +141,7 @@ class Play:
     def act(self, moves: Sequence[Move]) -> None:
         """Note the moves of an agent's answer, to be done in their order; with none the agent ends the episode."""
         self.answered = []
+        self._answers += 1
         if self.rule.illegal_answers != "fallback":  # nothing is played for an illegal answer
             moves = [move if move.problem is None else move._replace(action=None) for move in moves]
         self._moves = deque(moves)
@@ -146,6 +164,10 @@ class Play:
             self._add_result(move, problem, result)
         if problem is not None and self.rule.illegal_answers == "end" and not self.is_over:
             self.cut("illegal_answers")
+        if not self._moves and not self.is_over:
+            limit = self._budget.reached(self._answers, self.usage, self.episode.took_s)
+            if limit is not None:
+                self.cut(limit)
         if self.is_over:
             self._moves.clear()
 
@@ -157,7 +179,7 @@ class Play:
 
     def fail(self, error: OpenEnvError) -> None:
         """End the episode with the agent's failure, which is none of the environment's and no reward."""
-        self.episode.error = error
+        self.episode.fail(error)
 
     def cut(self, limit: Limit) -> None:
         """Cut the episode off."""

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from openenv.core.client.tools import HiddenMethod
 from openenv.core.client_types import StepResult
-from openenv.core.exceptions import OpenEnvError
+from openenv.core.exceptions import FailureKind, OpenEnvError
 from openenv.core.wire.results import component_totals
 from openenv.train.episodes.played_episode import Message
 from openenv.train.forms.moves import MoveResult
@@ -112,6 +112,11 @@ class ToolEpisode:
     def error(self) -> OpenEnvError | None:
         """Error of the environment in this episode, which then is no evidence about the model; ``None`` without one."""
         return None if self._play is None else self._play.episode.error
+
+    @property
+    def failure(self) -> FailureKind | None:
+        """The kind of that error; ``None`` without one."""
+        return None if self._play is None else self._play.episode.failure
 
     @property
     def illegal_actions(self) -> int:

@@ -5,6 +5,7 @@ better than its group. The trainer learns from the very tokens that the rollout 
 """
 
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from transformers import TrainerCallback
@@ -13,6 +14,7 @@ from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, OpenEnvError
+from openenv.records.failures import FailureCounter
 from openenv.records.run_folder import RunFolder
 from openenv.records.run_times import ACTIONS_SPEED, TOKENS_SPEED, time_metric
 from openenv.train.agents.policy import Policy, takes_gpu
@@ -80,18 +82,20 @@ class _StepTimes(TrainerCallback):
 
 
 class _RunRollouts:
-    """TRL's ``rollout_func`` of a run, which counts what was played, and the answers that were no legal action."""
+    """TRL's ``rollout_func`` of a run, which counts what was played, failures, and answers that were illegal."""
 
     def __init__(
         self,
         play: RolloutFunction,
         illegal_texts: IllegalTexts,
+        failures: FailureCounter,
         times: _StepTimes,
         config: TrainConfig,
         dataset: Sequence[Any],
     ) -> None:
         self._play = play
         self._illegal_texts = illegal_texts
+        self._failures = failures
         self._times = times
         self._config = config
         self._dataset = dataset
@@ -113,6 +117,10 @@ class _RunRollouts:
         with self._times.split.measure("waiting"):
             fields = self._play(prompts, trainer)
         self._times.count(sum(map(sum, fields["env_mask"])), sum(fields["episode_length"]))
+        names = fields.get("environment_name") or [""] * len(prompts)
+        for name, kind in zip(names, fields["failure"], strict=True):
+            if kind:  # also of episodes instead of which others are played
+                self._failures.add(name, kind)
         if self._config.reward_components:
             fields["training_reward"] = weighted_rewards(self._config, fields)
         return fields
@@ -134,15 +142,13 @@ def episode_reward(
     resampled_tokens: Sequence[int] = (),
     **_: Any,
 ) -> list[float | None]:
-    """TRL's reward function: return ``training_reward``, and log the means of how the episodes went."""
+    """TRL's reward function: return ``training_reward``, and log the means of how the episodes went that count."""
     # The arguments are fields of a `RolloutFunction`; equal prompts of a group stand together. Where there are several
     # environments, each has its own means, too.
-    failed = [reward is None for reward in training_reward]
     measured: dict[str, Sequence[float]] = {
         "reward": episode_reward,
         "length": episode_length,
         "illegal_actions": illegal_actions,
-        "failed": failed,
         "flat_groups": _flat_groups(prompts, training_reward),
         "cut_by_max_turns": [limit == "max_turns" for limit in cut_by],
         "cut_by_max_context": [limit == "max_context" for limit in cut_by],
@@ -155,10 +161,15 @@ def episode_reward(
     for name in dict.fromkeys(environment_name):
         indexes[f"episode/{name}"] = [index for index, each in enumerate(environment_name) if each == name]
     spent = {"resampled_episodes": resampled_episodes, "resampled_tokens": resampled_tokens}
-    for prefix, own in indexes.items():
+    for prefix, played in indexes.items():
         for metric, counts in spent.items():
             if counts:
-                log_metric(f"{prefix}/{metric}", float(sum(counts[index] for index in own)))
+                log_metric(f"{prefix}/{metric}", float(sum(counts[index] for index in played)))
+        # What was reached before a failure is no reward: it enters no mean, and no best and worst.
+        own = [index for index in played if training_reward[index] is not None]
+        log_metric(f"{prefix}/failed", 1 - len(own) / len(played))
+        if not own:
+            continue
         for metric, values in measured.items():
             if values:
                 log_metric(f"{prefix}/{metric}", sum(values[index] for index in own) / len(own))
@@ -204,11 +215,15 @@ class _TimedTrainer(GRPOTrainer):
     # By the names of several environments.
     samplers: Mapping[str, TaskSampler]
     evaluations: TrainingEvaluations
+    failures: FailureCounter
 
     def log(self, logs: dict[str, Any], start_time: float | None = None) -> None:
         """Log what belongs to a step with its evaluation and its time; the summary at the end is no step's."""
         if "train_runtime" not in logs:
-            logs = {**logs, **self.evaluations.drain(), **self.step_times.drain(), **self._sampler_figures()}
+            # A step in which every episode failed has no reward: what TRL logs as its mean is no number.
+            known = {name: value for name, value in logs.items() if not isinstance(value, float) or isfinite(value)}
+            logs = {**known, **self.failures.drain(), **self.evaluations.drain(), **self.step_times.drain()}
+            logs |= self._sampler_figures()
         super().log(logs, start_time)
 
     def _sampler_figures(self) -> dict[str, float]:
@@ -225,7 +240,7 @@ def make_trainer(
     """Make TRL's trainer of a run, whose ``train`` runs the whole schedule; policies share one model."""
     config, folder = run.config, run.folder
     policy = next(iter(policies.values()))
-    illegal_texts = IllegalTexts()
+    illegal_texts, failures = IllegalTexts(), FailureCounter()
     step_times = _StepTimes(run.times)
     spec = training_spec(config, run.sessions)
     rollouts = RolloutFunction(
@@ -246,7 +261,7 @@ def make_trainer(
             args=_arguments(config, folder, rewards),
             train_dataset=spec.train_dataset,
             reward_funcs=functions,
-            rollout_func=_RunRollouts(rollouts, illegal_texts, step_times, config, spec.train_dataset),
+            rollout_func=_RunRollouts(rollouts, illegal_texts, failures, step_times, config, spec.train_dataset),
             callbacks=[step_times, evaluations, _MetricsFile(folder, illegal_texts), *callbacks],
             peft_config=lora_config(config, "grpo"),
         )
@@ -255,7 +270,7 @@ def make_trainer(
         if refusal is None:
             raise
         raise refusal from error
-    trainer.step_times, trainer.evaluations = step_times, evaluations
+    trainer.step_times, trainer.evaluations, trainer.failures = step_times, evaluations, failures
     by_name = spec._spec_tasks_by_name
     trainer.samplers = {name: each.sampler for name, each in by_name.items() if each.sampler is not None}
     _check_context(trainer, config)

@@ -58,10 +58,12 @@ def draw_curve(metrics: Sequence[Mapping[str, Any]], scores: Mapping[str, Score]
     figure = Figure(figsize=(9, 7.4 if components else 5.4), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
     upper, *middle, lower = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
-    steps = [row["step"] for row in metrics]
-    _draw_rewards(upper, steps, [row["episode/reward"] for row in metrics], scores, max(steps, default=0))
+    # A step in which every episode failed has no reward.
+    rows = [row for row in metrics if "episode/reward" in row]
+    steps, last = [row["step"] for row in rows], max((row["step"] for row in metrics), default=0)
+    _draw_rewards(upper, steps, [row["episode/reward"] for row in rows], scores, last)
     _draw_evaluations(upper, metrics, "")
-    _draw_series(lower, steps, [row["episode/illegal_actions"] for row in metrics])
+    _draw_series(lower, steps, [row["episode/illegal_actions"] for row in rows])
     for axes in middle:
         _draw_components(axes, metrics, components)
     upper.set_title(title, loc="left", fontsize=13, fontweight="bold", color=_INK, pad=12)

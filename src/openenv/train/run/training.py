@@ -20,7 +20,7 @@ from openenv.records.run_start import RunStart
 from openenv.records.scores import AFTER, WARMED_UP, Score
 from openenv.train.agents.policy import Policy, load_policies, make_policies, sizes_of, takes_gpu
 from openenv.train.checks import check_trackers, check_vllm
-from openenv.train.machine import free_memory, usable_cores
+from openenv.train.machine import bfloat16_speed, free_memory, usable_cores
 from openenv.train.quiet import quiet_about_tied_weights, quiet_libraries
 from openenv.train.rollout.sessions import Sessions
 from openenv.train.run.callbacks import LiveWarnings, RunControl, TrainingProgress
@@ -279,8 +279,10 @@ def _sized(config: TrainConfig, console: Console) -> TrainConfig:
     """Choose the sizes that the settings of a new run leave open, and show them; its folder keeps them."""
     if config.is_tiny:
         return config
-    free = torch.cuda.mem_get_info()[0] if takes_gpu(config) else free_memory()
-    config, reason = choose_sizes(config, sizes_of(config.model), free, usable_cores())
+    on_gpu = takes_gpu(config)
+    free = torch.cuda.mem_get_info()[0] if on_gpu else free_memory()
+    speed = 1.0 if config.dtype == "float32" else bfloat16_speed(on_gpu=on_gpu)
+    config, reason = choose_sizes(config, sizes_of(config.model), free, usable_cores(), speed)
     if reason:
         console.print(f"sizes     {reason}", highlight=False, soft_wrap=True, markup=False)
     return config

@@ -4,13 +4,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from openenv.auto.discovery import short_name
 from openenv.auto.target import Target, is_address
 from openenv.core.variables import Option, model_api_key
 from openenv.records.answers import AnswerRule, IllegalAnswers
+from openenv.records.prices import Prices, TokenPrice, read_prices
 from openenv.records.run_folder import RunFolder
+from openenv.train.episodes.budget import Budget
 from openenv.train.settings.config import (
     ILLEGAL_ANSWERS,
     ILLEGAL_PENALTY,
@@ -24,6 +26,14 @@ from openenv.train.settings.config import (
 __all__ = ["PlaySettings"]
 
 DEFAULT_MAX_TURNS = 32
+
+
+def _checked_prices(file: Path | None) -> Path | None:
+    """Check that a file of prices, if one is named, can be read."""
+    if file is not None:
+        read_prices(file)
+    return file
+
 
 # Headings of the options of `openenv collect` and `openenv eval`.
 _PLAYER, _EPISODES, _ANSWERS, _FOLDER = (
@@ -77,6 +87,26 @@ class PlaySettings(BaseModel):
     )
     max_turns: Annotated[int | None, _EPISODES] = Field(
         default=None, ge=1, description="actions after which an episode is cut off; default: as the run has it, else 32"
+    )
+    max_answers: Annotated[int | None, _EPISODES] = Field(
+        default=None, ge=1, description="answers after which an episode ends, of which each may have several actions"
+    )
+    max_episode_tokens: Annotated[int | None, _EPISODES] = Field(
+        default=None,
+        ge=1,
+        description="tokens after which an episode ends, of those that its model reads and writes in all answers",
+    )
+    max_seconds: Annotated[float | None, _EPISODES] = Field(
+        default=None, gt=0, description="seconds after which an episode ends, from the reset's answer on"
+    )
+    max_price: Annotated[float | None, _EPISODES] = Field(
+        default=None,
+        gt=0,
+        description="US dollars after which an episode ends, for its model's tokens, by --prices or the model's server",
+    )
+    prices: Annotated[Path | None, AfterValidator(_checked_prices), Option(metavar="FILE", heading="Episodes")] = Field(
+        default=None,
+        description="YAML, TOML or JSON file with prices in US dollars, of each model's tokens and of a sandbox",
     )
     temperature: Annotated[float, _PLAYER] = Field(
         default=1.0,
@@ -133,6 +163,22 @@ class PlaySettings(BaseModel):
         return DEFAULT_MAX_TURNS if self.max_turns is None else self.max_turns
 
     @property
+    def budget(self) -> Budget:
+        """Limits of an episode's answers, tokens, seconds and price."""
+        return Budget(self.max_answers, self.max_episode_tokens, self.max_seconds, self.max_price)
+
+    @property
+    def price_list(self) -> Prices | None:
+        """The prices in the file; ``None`` without a file."""
+        return None if self.prices is None else read_prices(self.prices)
+
+    @property
+    def token_price(self) -> TokenPrice | None:
+        """The price of the model's tokens in the file; ``None`` where it has none."""
+        found = self.price_list
+        return None if found is None or self.model is None else found.models.get(self.model)
+
+    @property
     def action_form(self) -> Literal["tools", "text"]:
         """Form of the actions; where it is left open, that of a model or player of no run."""
         is_local = self.model is not None and self.llm_endpoint is None
@@ -170,10 +216,12 @@ class PlaySettings(BaseModel):
 
     def decisive(self) -> dict[str, Any]:
         """Return what episodes depend on, as JSON values: no address, time limit or recording."""
-        left_out = {"base_url", "llm_endpoint", "step_timeout_s", "traces", "traces_leave_out"}
+        left_out = {"base_url", "llm_endpoint", "step_timeout_s", "prices", "traces", "traces_leave_out"}
         settings = self.model_dump(mode="json", exclude=left_out)
         penalty = self.answer_rule.penalty or None  # what an illegal answer does not cost decides nothing
         own = {"environment": self.name, "max_turns": self.turn_limit, "reset": settings["reset"] or None}
+        if self.max_price is not None and self.token_price is not None:
+            own["token_price"] = self.token_price.model_dump()
         return {**settings, **own, "illegal_penalty": penalty}
 
     def has_greedy_figure(self) -> bool:

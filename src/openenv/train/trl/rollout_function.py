@@ -11,6 +11,7 @@ from openenv.adapters.text import ActionText
 from openenv.core.client.tools import TRAINER_COLUMNS
 from openenv.core.exceptions import ConfigurationError
 from openenv.records.answers import AnswerRule, IllegalAnswers
+from openenv.train.episodes.failure_watch import FailureWatch
 from openenv.train.episodes.played_episode import text_of
 from openenv.train.forms.text_form import TextForm
 from openenv.train.forms.tool_form import ToolForm
@@ -127,7 +128,8 @@ class RolloutFunction:
             The fields of any ``rollout_func``: ``prompt_ids``, ``completion_ids``, ``logprobs`` (0 where the model was
             fed) and ``env_mask`` (1 where it wrote). And for reward functions, one for each episode:
 
-            - ``environment_reward``: the sum of the environment's rewards, ``None`` where the environment failed;
+            - ``environment_reward``: the sum of the environment's rewards, ``None`` where the episode failed;
+            - ``failure``: the kind of that failure, else nothing;
             - ``training_reward``: the same less the penalty for illegal actions;
             - ``episode_reward``: the sum of the rewards, with what was reached before a failure;
             - ``episode_length``: the number of actions; ``illegal_actions``: how many of these were none;
@@ -145,7 +147,7 @@ class RolloutFunction:
 
         Raises:
             ConfigurationError: The model, the environment and the settings do not fit each other.
-            OpenEnvError: The environment failed in more than half of the episodes.
+            EnvironmentFailedError: More than half of the last 32 episodes of an environment failed, beyond chance.
         """
         names = ["" if self._has_one else environment_of(prompt, self._rollouts) for prompt in prompts]
         episodes: list[dict[str, Any]] = [{} for _ in prompts]
@@ -240,6 +242,7 @@ class _EnvironmentRollout:
         self._given_renderer = renderer
         self._renderer: tuple[PreTrainedTokenizerBase, Renderer] | None = None
         self._calls: Counter[tuple[str, int]] = Counter()
+        self._watch = FailureWatch()
 
     def play(self, prompts: Sequence[Any], trainer: "GRPOTrainer") -> list[tuple[Mapping[str, Any], dict[str, Any]]]:
         """Play one episode for each prompt, and return the task and the fields of each."""
@@ -266,6 +269,7 @@ class _EnvironmentRollout:
                 self._spec_tasks.warn_of_hidden_text(play.first.observation)
         if self._recorder is not None:
             self._recorder.add(self._batch(plays, groups, trainer, renderer))
+        self._watch.add(play.episode for play in plays)
         fields = list(map(self._fields, plays))
         if draws is not None:
             for task, group in zip(drawn, groups, strict=True):
@@ -364,6 +368,7 @@ class _EnvironmentRollout:
             "logprobs": episode.logprobs,
             "env_mask": episode.env_mask,
             "environment_reward": reward,
+            "failure": episode.failure or "",
             "training_reward": None if reward is None else reward - penalty,
             "episode_reward": reached,
             "episode_length": len(trajectory),

@@ -15,6 +15,7 @@ from openenv.core.exceptions import (
     ConnectionFailedError,
     ConnectionLostError,
     OpenEnvError,
+    RequestGivenUpError,
     ServerCapacityError,
 )
 from openenv.train.episodes.played_episode import text_of
@@ -91,6 +92,8 @@ class ToolEnvironment(ToolEpisode):
                 "many as the generation batch is large. Let the server hold more: EnvSpec(..., sessions=...), or "
                 "MAX_CONCURRENT_ENVS where it runs."
             ) from error
+        except RequestGivenUpError as error:  # this reset ends connections, and others may not
+            return self._failed(error)
         except (ConnectionFailedError, ConnectionLostError) as error:
             error.add_note(f"The server of {self._spec_tasks.name} can't be reached any more.")
             raise

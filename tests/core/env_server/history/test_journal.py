@@ -80,6 +80,11 @@ def sessions_in(path: Path) -> set[str]:
         return {name for (name,) in connection.execute("select id from session")}
 
 
+async def closed_and_started(store: SqliteStore) -> None:
+    await store.close()
+    await store.start()
+
+
 class TestFile:
     def test_only_its_owner_may_read_it(self, path: Path) -> None:
         with opened(path) as journal:
@@ -142,6 +147,18 @@ class TestFile:
 
         monkeypatch.setattr(SqliteConnection, "tidy", lambda file: may_end.wait(60))
         asyncio.run(close())
+
+    async def test_stores_that_create_a_removed_file_again_at_once_have_the_same_file(self, tmp_path: Path) -> None:
+        for number in range(100):  # in three of them, a store removed the log of another one's new file
+            path = tmp_path / str(number)
+            stores = [SqliteStore(path) for _ in range(3)]
+            await asyncio.gather(*(store.start() for store in stores))
+            path.unlink()
+            await asyncio.gather(*(closed_and_started(store) for store in stores))
+            assert [await store.is_current() for store in stores] == [True] * 3
+            for store in stores:
+                await store.close()
+                store.cut()
 
     def test_a_closed_one_takes_nothing_down(self, path: Path) -> None:
         with opened(path) as journal:

@@ -31,6 +31,12 @@ def serve(serve_walks: ServeWalks, place: str) -> Serve:
     return start
 
 
+@pytest.fixture
+def only_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers that find out with the next request, and not a moment before it, that another one has their session."""
+    monkeypatch.setattr("openenv.core.env_server.history.journal._CHECK_EVERY_S", 1e6)
+
+
 class HeldWalk(ThreadedWalk):
     """Waits in a step that is to hold, until it is let go."""
 
@@ -77,6 +83,7 @@ def owners(place: str) -> set[int]:
 
 
 class TestFormerOwner:
+    @pytest.mark.usefixtures("only_on_request")
     def test_its_answer_does_not_leave(self, serve: Serve) -> None:
         former, now = serve(), serve()
         with former.v1() as old, now.v1() as new:
@@ -94,6 +101,7 @@ class TestFormerOwner:
             former.wait_for_sessions(1)
             assert now.sessions.active_sessions == 1
 
+    @pytest.mark.usefixtures("only_on_request")
     def test_nor_does_one_that_was_under_way_and_who_waits_is_told(self, serve: Serve) -> None:
         HeldWalk.begun.clear()
         HeldWalk.may_end.clear()
@@ -143,6 +151,7 @@ class TestFormerOwner:
             former.wait_for_sessions(0)
             assert now.sessions.active_sessions == 1
 
+    @pytest.mark.usefixtures("only_on_request")
     def test_it_can_t_fork_either(self, serve: Serve) -> None:
         former, now = serve(), serve()
         with former.v1() as old, now.v1() as new:
@@ -154,6 +163,7 @@ class TestFormerOwner:
             former.wait_for_sessions(0)
             taken.step(1)
 
+    @pytest.mark.usefixtures("only_on_request")
     def test_nor_end_it_for_the_one_who_has_it(self, serve: Serve) -> None:
         former, now, third = serve(), serve(), serve()
         with former.v1() as old, now.v1() as new:

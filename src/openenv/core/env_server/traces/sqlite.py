@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from openenv.core.documents import folder_lock
 from openenv.core.env_server.sqlite_writing import pragma, used_bytes, writing
 from openenv.core.env_server.traces.database import NoRoomError, Values
 from openenv.core.env_server.traces.summaries import fill
@@ -148,7 +149,8 @@ class FileDatabase:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch(mode=0o600)  # the file contains observations
-            with connected(path) as connection:
+            # The folder is locked, since two processes can't set the mode of a new file at once.
+            with folder_lock(path.parent), connected(path) as connection:
                 connection.execute("PRAGMA journal_mode = WAL")
                 with connection.changing():
                     _create_or_upgrade(connection, path)

@@ -16,6 +16,7 @@ from threading import Lock
 from typing import Any, TypeVar
 from urllib.parse import quote
 
+from openenv.core.documents import folder_lock
 from openenv.core.env_server.history.batch import Batch
 from openenv.core.env_server.history.clock import CLOCK_TABLES
 from openenv.core.env_server.sqlite_writing import pragma, used_bytes, writing
@@ -158,6 +159,7 @@ class SqliteStore:
         self._connection: SqliteConnection | None = None
         self._files: list[_File | None] = []
         # Held while files are opened or closed, so that no thread opens a file that another thread is about to replace.
+        # The folder is locked against other processes, since SQLite removes logs by their name.
         self._opening = Lock()
         self._replaced: list[SqliteConnection] = []
         self._run = 0
@@ -248,10 +250,10 @@ class SqliteStore:
 
     def _start(self) -> int:
         self._close()
-        with self._opening:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._opening, folder_lock(self._path.parent):
             self._remove_leftovers()
-            prepare_journal(self._path)
+            _prepare(self._path)
             connection = open_journal(self._path)
             try:
                 added = connection.execute("INSERT INTO run (started_at) VALUES (?)", (time.time(),))
@@ -264,17 +266,17 @@ class SqliteStore:
         return self._run
 
     def _close(self) -> None:
-        with self._opening:
+        with self._opening, folder_lock(self._path.parent):
             connection, self._connection = self._connection, None
             if connection is None:
                 return
             path, wal = self._files_there()
-            if wal is not None and wal != self._files[1]:  # the close would remove the new file's log
+            if path != self._files[0] or wal not in (None, self._files[1]):
+                # To close it would remove the log of another file, and free its files' identity for those of another.
                 self._replaced.append(connection)
                 return
             connection.close()
-            if path == self._files[0]:
-                self._files = []  # closed in order: the file is complete
+            self._files = []  # closed in order: the file is complete
 
     def _write(self, connection: SqliteConnection, batch: Batch) -> frozenset[int]:
         values = {
@@ -331,6 +333,12 @@ def prepare_journal(path: Path) -> None:
     Raises:
         ConfigurationError: The file can't be opened, is no journal, or is a journal of another version.
     """
+    with folder_lock(path.parent):
+        _prepare(path)
+
+
+def _prepare(path: Path) -> None:
+    """See ``prepare_journal``. The folder is locked: two processes can't set the mode of a new file at once."""
     try:
         path.touch(mode=0o600)  # the file contains observations
         connection = open_journal(path)

@@ -79,6 +79,10 @@ function Summary({ summary }) {
     "Illegal actions": summary.illegal_actions,
     "Answers cut off": summary.answers?.cut || null,
     "Episodes without a call": summary.answers?.no_calls || null,
+    "Tokens read": summary.spending?.input_tokens,
+    "Tokens written": summary.spending?.output_tokens,
+    "Price in $": summary.spending?.price_usd,
+    ...Object.fromEntries(Object.entries(summary.limits).map(([limit, count]) => [`Ended by ${limit}`, count])),
     "Left out": summary.left_out || null,
   };
   return html`<section class="panel summary" aria-label="Summary">

@@ -1,0 +1,133 @@
+"""Prices of models and environments, from a small file, and what episodes have cost by them."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from openenv.core.documents import read_json, read_toml, read_yaml
+from openenv.core.exceptions import ConfigurationError
+
+__all__ = ["Prices", "Spending", "TokenPrice", "read_prices"]
+
+_MILLION, _HOUR_S = 1_000_000, 3600
+_READERS = {".yaml": read_yaml, ".yml": read_yaml, ".toml": read_toml, ".json": read_json}
+_Number = TypeVar("_Number", int, float)
+
+Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class TokenPrice(BaseModel):
+    """Price of a model's tokens, in US dollars for a million.
+
+    Attributes:
+        input: Of tokens that the model reads.
+        output: Of tokens that it writes.
+
+    Example:
+        >>> TokenPrice(input=0.5, output=2.0).of(1_000_000, 500_000)
+        1.5
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    input: Dollars
+    output: Dollars
+
+    def of(self, input_tokens: int | None, output_tokens: int | None) -> float | None:
+        """Return the price of so many tokens; ``None`` where a number is not known."""
+        if input_tokens is None or output_tokens is None:
+            return None
+        return (input_tokens * self.input + output_tokens * self.output) / _MILLION
+
+
+class Prices(BaseModel):
+    """Prices in US dollars.
+
+    Attributes:
+        models: Price of each model's tokens, by the model's name.
+        sandbox_hour: Price of an hour of an environment's sandbox or container, which an episode uses from the reset's
+            answer to the last step's; ``None`` where it is not counted.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    models: dict[str, TokenPrice] = {}
+    sandbox_hour: Dollars | None = None
+
+
+def read_prices(file: Path) -> Prices:
+    """Read prices from a YAML, TOML or JSON file.
+
+    Raises:
+        ConfigurationError: It is none of these, can't be read, or has something else in it.
+    """
+    reader = _READERS.get(file.suffix)
+    if reader is None:
+        raise ConfigurationError(f"Expected a file of prices that ends in {', '.join(_READERS)}, got {file}.")
+    try:
+        return Prices.model_validate(reader(file) or {})
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        where = ".".join(map(str, fault["loc"])) or "the file"
+        raise ConfigurationError(
+            f"{file}: {where} is not as prices are written ({fault['msg']}). Expected models, each a name with input "
+            "and output, the dollars for a million tokens; and sandbox_hour, the dollars for an hour."
+        ) from error
+
+
+@dataclass(frozen=True)
+class Spending:
+    """Tokens, time and money that episodes have used; ``None`` where it is not known of one of them.
+
+    Attributes:
+        episodes: Number of episodes.
+        input_tokens: Tokens that the model read.
+        output_tokens: Tokens that it wrote.
+        seconds: Seconds from the resets' answers to the last steps'.
+        price_usd: Price in US dollars.
+    """
+
+    episodes: int
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    seconds: float | None = None
+    price_usd: float | None = None
+
+    @classmethod
+    def of_lines(cls, lines: Iterable[Mapping[str, Any]], model: str | None, prices: Prices | None) -> Self:
+        """Sum the spending of episodes in lines of a `Collection`, of a model or a player without one."""
+        lines = list(lines)
+        return cls(
+            len(lines),
+            _sum([line.get("input_tokens") for line in lines]),
+            _sum([line.get("output_tokens") for line in lines]),
+            _sum([line.get("took_s") for line in lines]),
+            _sum([_price(line, model, prices) for line in lines]),
+        )
+
+    @property
+    def price_of_one(self) -> float | None:
+        """Mean price of an episode; ``None`` where the price is not known."""
+        return None if self.price_usd is None else self.price_usd / self.episodes
+
+
+def _price(line: Mapping[str, Any], model: str | None, prices: Prices | None) -> float | None:
+    """Return the price of an episode: of its model's tokens, as the server says where no price is named, and time."""
+    parts = []
+    if model is not None:
+        price = None if prices is None else prices.models.get(model)
+        tokens = (line.get("input_tokens"), line.get("output_tokens"))
+        parts.append(line.get("cost_usd") if price is None else price.of(*tokens))
+    if prices is not None and prices.sandbox_hour is not None:
+        seconds = line.get("took_s")
+        parts.append(None if seconds is None else seconds * prices.sandbox_hour / _HOUR_S)
+    return _sum(parts)
+
+
+def _sum(values: list[_Number | None]) -> _Number | None:
+    """Return the sum; ``None`` of no values, and where one is not known."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known and len(known) == len(values) else None
