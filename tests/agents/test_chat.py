@@ -39,7 +39,7 @@ def test_a_script_ends_with_its_last_message() -> None:
         chat.send("When?")
     assert [message["content"] for message in chat.messages] == ["A table, please.", "For how many?", "For four."]
     assert participants_metadata([chat]) == {
-        "participants": {"user": {"replies": 2, "input_tokens": 0, "output_tokens": 0, "cost_usd": None, "model": None}}
+        "participants": {"user": {"replies": 2, "input_tokens": 0, "output_tokens": 0, "cost_usd": 0.0, "model": None}}
     }
 
 

@@ -8,7 +8,7 @@ from openenv.agents.participant import Message, Participant, Reply
 from openenv.core.background_loop import background_loop, in_event_loop
 from openenv.core.exceptions import ClientModeError, ParticipantFailedError
 from openenv.core.wire.redaction import message_of
-from openenv.core.wire.results import PARTICIPANTS, ParticipantUsage, participants_of
+from openenv.core.wire.results import NO_REPLIES, PARTICIPANTS, ParticipantUsage, participants_of
 
 __all__ = ["Chat", "participants_metadata"]
 
@@ -41,7 +41,7 @@ class Chat:
     def __init__(self, participant: Participant, name: str = "user") -> None:
         self.name = name
         self.messages: list[Message] = []
-        self.usage = ParticipantUsage()
+        self.usage = NO_REPLIES
         self._participant = participant
 
     async def send_async(self, text: str | None = None) -> Reply:
@@ -57,10 +57,10 @@ class Chat:
         try:
             reply = await self._participant.reply([*self.messages, *sent])
         except Exception as error:  # whatever a participant raises, it is no fault of the agent
-            raise ParticipantFailedError(self.name, message_of(error)) from error
+            raise self.failure(message_of(error)) from error
         self.usage += _usage_of(reply)
         if not reply.text.strip() and not reply.ends:
-            raise ParticipantFailedError(self.name, "Expected a message, got an empty one.")
+            raise self.failure("Expected a message, got an empty one.")
         self.messages += [*sent, {"role": "assistant", "content": reply.text}]
         return reply
 
@@ -77,6 +77,14 @@ class Chat:
         if in_event_loop():
             raise ClientModeError("Chat.send blocks, and this thread runs an event loop: await send_async.")
         return background_loop().run(self.send_async(text))
+
+    def failure(self, reason: str) -> ParticipantFailedError:
+        """Return the error of a participant that fails, with what it has used so far; to be raised.
+
+        Args:
+            reason: The reason, in words.
+        """
+        return ParticipantFailedError(self.name, reason, asdict(self.usage))
 
     def snapshot(self) -> dict[str, Any]:
         """Return the conversation and what was used, as JSON can hold them, for an environment's ``snapshot``."""
@@ -107,5 +115,7 @@ def participants_metadata(chats: Iterable[Chat]) -> dict[str, Any]:
 
 
 def _usage_of(reply: Reply) -> ParticipantUsage:
-    read, written = (0, 0) if reply.usage is None else (reply.usage.input_tokens, reply.usage.output_tokens)
-    return ParticipantUsage(1, read, written, reply.cost_usd, reply.model)
+    if reply.usage is not None:
+        tokens = reply.usage
+        return ParticipantUsage(1, tokens.input_tokens, tokens.output_tokens, reply.cost_usd, reply.model)
+    return ParticipantUsage(1, 0, 0, 0.0) if reply.model is None else ParticipantUsage(1, model=reply.model)

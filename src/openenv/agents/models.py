@@ -48,12 +48,12 @@ class ModelPlayer:
         conversation: list[dict[str, Any]] = [dict(message) for message in (*begun, *messages)]
         system = {"role": "system", "content": self._instructions}
         answer = await self._client.complete_with_tools([system, *conversation], [])
-        model = self._client.identity.get("model")
+        model = self._client.identity.get("model", type(self._client).__name__)
         return Reply(
             without_reasoning(answer.content),
             usage=answer.usage,
             cost_usd=answer.cost_usd,
-            model=model if isinstance(model, str) else None,
+            model=str(model),
         )
 
 

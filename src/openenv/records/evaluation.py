@@ -9,6 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from openenv.core.documents import read_json, write_json
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.wire.results import ParticipantUsage
 from openenv.records.answers import AnswerCounts, AnswerRule
 from openenv.records.prices import Spending
 
@@ -143,6 +144,8 @@ class Evaluation:
         warnings: What makes the figures doubtful, each in a sentence, by the name of the check.
         failures: Number of episodes that count for nothing, by the kind of their failure.
         spending: Tokens, time and price of all episodes, failed ones included; ``None`` in results of earlier versions.
+        participants: What the environment's participants have used in all episodes, such as a user or an opponent, by
+            name; no part of ``spending``.
         limits: Number of episodes that a limit ended, by its name; they count with the reward that they had.
         groups: Scores by the values of ``difficulty`` and of ``group``, where tasks have two or more.
         comparison: Difference from an earlier evaluation, where one was named.
@@ -167,6 +170,7 @@ class Evaluation:
     warnings: dict[str, str] = field(default_factory=dict)
     failures: dict[str, int] = field(default_factory=dict)
     spending: Spending | None = field(default=None, compare=False)
+    participants: dict[str, ParticipantUsage] = field(default_factory=dict, compare=False)
     limits: dict[str, int] = field(default_factory=dict)
     pass_hat: dict[int, Estimate] = field(default_factory=dict)
     groups: dict[str, dict[str, TaskGroup]] = field(default_factory=dict)

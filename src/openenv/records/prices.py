@@ -1,7 +1,7 @@
 """Prices of models and environments, from a small file, and what episodes have cost by them."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
 
@@ -9,8 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from openenv.core.documents import read_json, read_toml, read_yaml
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.wire.results import PARTICIPANTS, ParticipantUsage, participant_totals, participants_of
 
-__all__ = ["Prices", "Spending", "TokenPrice", "read_prices"]
+__all__ = ["Prices", "Spending", "TokenPrice", "participants_in_lines", "read_prices"]
 
 _MILLION, _HOUR_S = 1_000_000, 3600
 _READERS = {".yaml": read_yaml, ".yml": read_yaml, ".toml": read_toml, ".json": read_json}
@@ -112,6 +113,17 @@ class Spending:
     def price_of_one(self) -> float | None:
         """Mean price of an episode; ``None`` where the price is not known."""
         return None if self.price_usd is None else self.price_usd / self.episodes
+
+
+def participants_in_lines(lines: Iterable[Mapping[str, Any]], prices: Prices | None) -> dict[str, ParticipantUsage]:
+    """Sum what participants used in lines of a `Collection`, by name, at the prices of their models where named."""
+    totals = participant_totals(participants_of(line.get(PARTICIPANTS)) for line in lines)
+    return {name: _at_price(usage, prices) for name, usage in totals.items()}
+
+
+def _at_price(usage: ParticipantUsage, prices: Prices | None) -> ParticipantUsage:
+    price = None if prices is None or usage.model is None else prices.models.get(usage.model)
+    return usage if price is None else replace(usage, cost_usd=price.of(usage.input_tokens, usage.output_tokens))
 
 
 def _price(line: Mapping[str, Any], model: str | None, prices: Prices | None) -> float | None:

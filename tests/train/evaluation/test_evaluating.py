@@ -12,11 +12,14 @@ from rich.console import Console
 from tests.support.environments.graded import Arrival, GradedWalk, ShortWalk, Spot
 from tests.support.environments.training import CRASHING_SEEDS, FAILING_RESET_SEEDS
 from tests.support.models.chat_models import save_chat_model
+from tests.support.models.judge_server import JudgeServer
 from tests.support.models.malformed_answers import MALFORMED
 from tests.support.models.model_server import Answer, ScriptedModel
 from tests.support.servers import RunningServer
 
 from openenv import traces
+from openenv.adapters.targets import find_adapted
+from openenv.agents import ParticipantUsage
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.exceptions import ConfigurationError, OpenEnvError
 from openenv.core.rubrics import Rubric, WeightedSum
@@ -68,6 +71,32 @@ def test_episodes_that_a_limit_ends_count_under_it(stairs_server: RunningServer,
     assert (evaluation.limits, evaluation.episodes, evaluation.failed) == ({"max_answers": len(ended)}, 8, 0)
     with pytest.raises(ConfigurationError, match="were played with max_answers 2, not 3"):
         run(random_player(stairs_server, max_turns=9, max_answers=3), tmp_path / "e", num_tasks=8)
+
+
+def test_a_game_by_two_models_has_what_each_used_apart(tmp_path: Path) -> None:
+    """The opponent fails in the second game, which counts for nothing but what it cost."""
+    agent = ScriptedModel(lambda messages: str(sum(message["role"] == "assistant" for message in messages)))
+    opponent = JudgeServer(["8", "7", "8", 500])
+    server = RunningServer(find_adapted(f"pettingzoo:classic/tictactoe-v3?opponents=other@{opponent.server.url}").app())
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("models: {other: {input: 1.0, output: 2.0}}")
+    with agent.server, opponent.server, server:
+        settings = PlaySettings(environment=server.url, model="climber", llm_endpoint=agent.url, form="text")
+        evaluation = run(settings, tmp_path / "e", num_tasks=2, sessions=1)
+        priced = run(settings.model_copy(update={"prices": prices}), tmp_path / "e", num_tasks=2, sessions=1)
+        collected = collect(settings, 1, tmp_path / "c", console=Console(file=StringIO()), sessions=1)
+    assert (evaluation.episodes, evaluation.failed, evaluation.mean_reward.value) == (1, 1, 1.0)
+    assert evaluation.failures == {"a participant failed": 1}
+    (line,), (left_out,) = Collection(tmp_path / "e").read(), Collection(tmp_path / "e").read_left_out()
+    usage = {"replies": 2, "input_tokens": 20, "output_tokens": 10, "cost_usd": None, "model": "other"}
+    assert line["participants"] == {"player_2": usage}
+    assert left_out["participants"] == {"player_2": {**usage, "replies": 1, "input_tokens": 10, "output_tokens": 5}}
+    assert evaluation.participants == {"player_2": ParticipantUsage(3, 30, 15, None, "other")}
+    assert evaluation.spending is not None
+    assert evaluation.spending.input_tokens == line["input_tokens"] + left_out["input_tokens"] != 30
+    assert priced.participants["player_2"].cost_usd == pytest.approx(6e-5)
+    assert read_evaluation(tmp_path / "e")[0] == priced
+    assert (collected.kept, collected.failed, collected.participant_failed) == (0, 0, 1)
 
 
 def test_attempts_at_a_task_differ_and_come_again(stairs_server: RunningServer, tmp_path: Path) -> None:

@@ -11,7 +11,9 @@ from openenv.core.exceptions import (
     OpenEnvError,
     RequestRejectedError,
     ServerExecutionError,
+    ServerParticipantError,
 )
+from openenv.core.wire.results import ParticipantUsage
 from openenv.records.answers import AnswerRule
 from openenv.train.forms.moves import Move
 from openenv.train.rollout.play import Play
@@ -201,3 +203,18 @@ def test_a_task_that_is_refused_and_a_reset_that_fails_are_kinds_of_their_own() 
     assert (refused.episode.failure, failed.episode.failure) == ("task_refused", "reset")
     assert refused.is_over
     assert failed.is_over
+
+
+def test_what_participants_used_is_on_record_and_of_one_that_fails_too() -> None:
+    usage = {"replies": 1, "input_tokens": 10, "output_tokens": 5, "cost_usd": 0.25, "model": "m"}
+    play = Play({})
+    play.begin(StepResult("start", metadata={"participants": {"user": usage}}))
+    assert play.episode.participants == {"user": ParticipantUsage(1, 10, 5, 0.25, "m")}
+    done(play, StepResult("middle", reward=0.0, metadata={"participants": {"user": {**usage, "replies": 2}}}))
+    assert play.episode.participants["user"].replies == 2
+    done(play, StepResult("middle", reward=0.0))
+    assert play.episode.participants["user"].replies == 2
+    failed = {"participant": "user", "participants": {"user": {**usage, "replies": 3}}}
+    done(play, ServerParticipantError("why", "EXECUTION_ERROR", failed))
+    assert play.is_over
+    assert play.episode.participants["user"].replies == 3

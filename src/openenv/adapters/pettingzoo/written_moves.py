@@ -13,7 +13,6 @@ from openenv.adapters.gymnasium.models import SpaceValue
 from openenv.adapters.gymnasium.space_schemas import describe_space
 from openenv.adapters.pettingzoo.opponents import Turn
 from openenv.agents import Chat
-from openenv.core.exceptions import ParticipantFailedError
 
 __all__ = ["written_move"]
 
@@ -42,7 +41,7 @@ def written_move(chat: Chat, turn: Turn, about: str) -> Any:
         except ValueError as error:
             problem = str(error)
             text = f"That is no move that can be made: {problem}. Write another one."
-    raise ParticipantFailedError(chat.name, f"none of its {_ATTEMPTS} answers is a move; {problem}.")
+    raise chat.failure(f"none of its {_ATTEMPTS} answers is a move; {problem}.")
 
 
 def _position(turn: Turn) -> str:

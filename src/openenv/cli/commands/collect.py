@@ -185,11 +185,14 @@ def _show(result: "CollectResult", console: Console) -> None:
     mean = "" if result.mean_reward is None else f", mean reward {result.mean_reward:+.3f}"
     where = f": {result.collection.episodes}" if result.kept else ""
     lines = [f"{result.kept} episodes{mean}{where}"]
-    if result.below or result.failed or result.model_failed:
+    if result.below or result.failed or result.model_failed or result.participant_failed:
         left_out = f"{result.below} for their reward, {result.failed} in which the environment failed"
         if result.model_failed:
             left_out += f", {result.model_failed} in which the model failed"
+        if result.participant_failed:
+            left_out += f", {result.participant_failed} in which a participant failed"
         lines.append(f"left out: {left_out}: {result.collection.left_out}")
+    lines += [f"{name}: {usage}" for name, usage in result.participants.items()]
     if result.answers.illegal:
         lines.append(f"illegal answers: {result.answers.illegal} of {result.answers.answers}, {result.rule}")
     console.print("\n".join(lines), highlight=False, soft_wrap=True, markup=False)

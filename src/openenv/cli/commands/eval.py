@@ -121,6 +121,8 @@ def _show(evaluation: "Evaluation", folder: Path, console: Console) -> None:
         table.add_row(*row)
     console.print(f"\n{evaluation.player} on {evaluation.environment}", highlight=False, markup=False, soft_wrap=True)
     console.print(table)
+    for name, usage in evaluation.participants.items():
+        console.print(f"\n{name}: {usage}", highlight=False, markup=False, soft_wrap=True)
     if evaluation.rule is not None:
         console.print(f"\nillegal answers: {evaluation.rule}", highlight=False, markup=False, soft_wrap=True)
     for warning in evaluation.warnings.values():

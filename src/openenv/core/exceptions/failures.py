@@ -33,6 +33,7 @@ class FailureKind(StrEnum):
     INVALID_REWARD = "invalid_reward", "the reward was no finite number"
     RUBRIC = "rubric", "a component of the reward raised an error"
     JUDGE = "judge", "the judge gave no verdict that can be read"
+    PARTICIPANT = "participant", "a user or an opponent in the environment failed"
     PROGRAM = "program", "a program of the environment failed or was killed"
     SANDBOX = "sandbox", "the sandbox failed"
     DISK_FULL = "disk_full", "the environment's disk is full"

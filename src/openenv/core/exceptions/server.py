@@ -5,6 +5,7 @@ from typing import Any
 
 from openenv.core.exceptions.base import OpenEnvError
 from openenv.core.exceptions.codes import ErrorCode
+from openenv.core.exceptions.failures import FailureKind
 
 
 class RequestError(OpenEnvError):
@@ -175,6 +176,7 @@ class ParticipantFailedError(EnvironmentFailedError):
     Args:
         participant: Name of the participant in the episode.
         reason: The reason, in words.
+        usage: What it has used so far in the episode, as JSON; ``None`` if that is not known.
 
     Example:
         >>> raise ParticipantFailedError("user", "it wrote nothing")
@@ -183,9 +185,15 @@ class ParticipantFailedError(EnvironmentFailedError):
         openenv.core.exceptions.server.ParticipantFailedError: The participant 'user' failed: it wrote nothing
     """
 
-    def __init__(self, participant: str, reason: str) -> None:
+    def __init__(self, participant: str, reason: str, usage: Mapping[str, Any] | None = None) -> None:
         self.participant = participant
-        super().__init__(f"The participant {participant!r} failed: {reason}", participant=participant)
+        super().__init__(
+            f"The participant {participant!r} failed: {reason}",
+            participant=participant,
+            failure=FailureKind.PARTICIPANT.value,
+        )
+        if usage is not None:
+            self.details["participants"] = {participant: dict(usage)}
 
 
 class ServerFailedError(EnvironmentFailedError):

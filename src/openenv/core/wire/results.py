@@ -6,7 +6,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
@@ -26,6 +26,8 @@ _FORMS = (
 REWARD_SIGNALS, REWARD_WEIGHTS = "reward_signals", "reward_weights"
 REWARD_EVIDENCE, STEP_REWARDS = "reward_evidence", "step_rewards"
 PARTICIPANTS = "participants"
+
+_Number = TypeVar("_Number", int, float)
 
 TEXT, HTML, SVG, PNG = "text/plain", "text/html", "image/svg+xml", "image/png"
 _WRITTEN = (TEXT, HTML, SVG)
@@ -382,39 +384,46 @@ class ParticipantUsage:
 
     Attributes:
         replies: Number of replies.
-        input_tokens: Tokens that its model read; 0 without a model, or one whose server does not count.
-        output_tokens: Tokens that its model wrote.
-        cost_usd: Their cost in US dollars; ``None`` where it is not known.
+        input_tokens: Tokens that its model read, 0 without a model; ``None`` where they are not known of one reply.
+        output_tokens: Tokens that its model wrote, alike.
+        cost_usd: Their cost in US dollars, alike.
         model: Name of its model; ``None`` without one.
 
     Example:
-        >>> ParticipantUsage(1, 20, 5, 0.25) + ParticipantUsage(2, 30, 5, 0.5)
-        ParticipantUsage(replies=3, input_tokens=50, output_tokens=10, cost_usd=0.75, model=None)
+        >>> ParticipantUsage(1, 20, 5, 0.25) + ParticipantUsage(2, 30, 5)
+        ParticipantUsage(replies=3, input_tokens=50, output_tokens=10, cost_usd=None, model=None)
     """
 
     replies: Annotated[int, Field(ge=0)] = 0
-    input_tokens: Annotated[int, Field(ge=0)] = 0
-    output_tokens: Annotated[int, Field(ge=0)] = 0
+    input_tokens: Annotated[int, Field(ge=0)] | None = None
+    output_tokens: Annotated[int, Field(ge=0)] | None = None
     cost_usd: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     model: str | None = None
 
     def __add__(self, other: "ParticipantUsage") -> "ParticipantUsage":
-        """Return the sum, with the last known model."""
-        costs = [cost for cost in (self.cost_usd, other.cost_usd) if cost is not None]
+        """Return the sum, with the last known model; of an unknown number there is no sum."""
         return ParticipantUsage(
             self.replies + other.replies,
-            self.input_tokens + other.input_tokens,
-            self.output_tokens + other.output_tokens,
-            sum(costs) if costs else None,
+            _sum(self.input_tokens, other.input_tokens),
+            _sum(self.output_tokens, other.output_tokens),
+            _sum(self.cost_usd, other.cost_usd),
             other.model or self.model,
         )
 
     def __str__(self) -> str:
-        """Say it in words."""
-        model = "" if self.model is None else f" of {self.model}"
-        cost = "" if self.cost_usd is None else f", ${self.cost_usd:.4g}"
-        return f"{self.replies} replies{model}, {self.input_tokens} + {self.output_tokens} tokens{cost}"
+        """Return it in words."""
+        if self.model is None:
+            return f"{self.replies} replies"
+        tokens, cost = "tokens not known", "price not known"
+        if self.input_tokens is not None and self.output_tokens is not None:
+            tokens = f"{self.input_tokens:,} tokens read, {self.output_tokens:,} written"
+        if self.cost_usd is not None:
+            cost = f"${self.cost_usd:.4g}"
+        return f"{self.replies} replies of {self.model}, {tokens}, {cost}"
 
+
+NO_REPLIES = ParticipantUsage(0, 0, 0, 0.0)
+"""Usage of a participant that has not replied."""
 
 _PARTICIPANTS = TypeAdapter(dict[str, ParticipantUsage])
 
@@ -446,5 +455,9 @@ def participant_totals(episodes: Iterable[Mapping[str, ParticipantUsage]]) -> di
     totals: dict[str, ParticipantUsage] = {}
     for participants in episodes:
         for name, usage in participants.items():
-            totals[name] = totals.get(name, ParticipantUsage()) + usage
+            totals[name] = totals.get(name, NO_REPLIES) + usage
     return totals
+
+
+def _sum(one: _Number | None, other: _Number | None) -> _Number | None:
+    return None if one is None or other is None else one + other

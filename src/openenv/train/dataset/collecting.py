@@ -1,7 +1,7 @@
 """Collecting episodes of a player or a model, as conversations to train on."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -12,13 +12,17 @@ from openenv.core.exceptions import (
     ConnectionFailedError,
     ConnectionLostError,
     ModelAnswerError,
+    OpenEnvError,
     ProviderError,
     RequestGivenUpError,
     ServerCapacityError,
+    ServerParticipantError,
 )
 from openenv.core.rubrics.bounds import reaches
+from openenv.core.wire.results import PARTICIPANTS, ParticipantUsage
 from openenv.records.answers import AnswerCounts, AnswerRule
 from openenv.records.collection import Collection
+from openenv.records.prices import Prices, participants_in_lines
 from openenv.train.agents.agent import Agent, play
 from openenv.train.agents.opening import open_agent, opened_rule
 from openenv.train.dataset.play_progress import PlayProgress
@@ -36,6 +40,7 @@ CLOSING = "Done."
 continue to call tools when a trainer generates once more."""
 
 _FAILED, _MODEL_FAILED = "the environment failed", "the model failed"
+_PARTICIPANT_FAILED = "a participant failed"
 # Failures of the server, not of an episode: the next one would fare no better.
 _OF_THE_SERVER = (ConnectionFailedError, ConnectionLostError, ProviderError, ServerCapacityError)
 
@@ -53,6 +58,8 @@ class CollectResult:
         model_failed: Episodes in which the model's server gave no answer that can be read.
         answers: Numbers of their answers, of those that were left out for their reward too.
         rule: What an illegal answer did.
+        participant_failed: Episodes in which a participant of the environment failed, such as its user.
+        participants: What the participants of all episodes have used, by name.
     """
 
     collection: Collection
@@ -63,6 +70,8 @@ class CollectResult:
     model_failed: int = 0
     answers: AnswerCounts = field(default_factory=AnswerCounts)
     rule: AnswerRule = field(default_factory=AnswerRule)
+    participant_failed: int = 0
+    participants: dict[str, ParticipantUsage] = field(default_factory=dict)
 
     @property
     def warnings(self) -> list[str]:
@@ -127,7 +136,7 @@ def collect(
             collection, settings.name, min_reward, has_id=has_id, has_seconds=settings.prices is not None
         )
         add_episodes(keeper, agent, named, opened, traces, console)
-    return _result(collection, rule)
+    return _result(collection, rule, settings.price_list)
 
 
 @dataclass(frozen=True)
@@ -155,8 +164,7 @@ class EpisodeKeeper:
             # The server is gone, or is full: the episode is left to be played another time.
             raise error
         if error is not None:
-            kind = _MODEL_FAILED if isinstance(error, ModelAnswerError) else _FAILED
-            self._leave_out(played, f"{kind}: {error}")
+            self._leave_out(played, f"{_failed(error)}: {error}")
         elif self.min_reward is not None and not reaches(played.episode.reward, self.min_reward):
             self._leave_out(played, f"reward below {self.min_reward:g}", _answers_in(played.episode))
         else:
@@ -169,11 +177,20 @@ class EpisodeKeeper:
         self.collection.leave_out({**line, **(answers or {}), **self._spent(played)}, reason)
 
     def _spent(self, played: PlayedEpisode) -> dict[str, Any]:
-        """Return the tokens of the model's answers, their cost and the seconds, as far as they are known."""
+        """Return tokens and cost of the model's answers, and the seconds, where known; and what participants used."""
         usage = played.usage or Usage()
         seconds = round(played.episode.took_s, 3) if self.has_seconds else None
         spent = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens, "cost_usd": usage.cost_usd}
-        return {name: value for name, value in {**spent, "took_s": seconds}.items() if value is not None}
+        known = {name: value for name, value in {**spent, "took_s": seconds}.items() if value is not None}
+        participants = {name: asdict(used) for name, used in played.episode.participants.items()}
+        return {**known, PARTICIPANTS: participants} if participants else known
+
+
+def _failed(error: OpenEnvError) -> str:
+    """Return in words who failed."""
+    if isinstance(error, ServerParticipantError):
+        return _PARTICIPANT_FAILED
+    return _MODEL_FAILED if isinstance(error, ModelAnswerError) else _FAILED
 
 
 def add_episodes(
@@ -238,7 +255,7 @@ def _with_id(task: Mapping[str, Any], number: int, prefix: str | None) -> Mappin
     return task if prefix is None else {"episode_id": f"{prefix}-{number:06d}", **task}
 
 
-def _result(collection: Collection, rule: AnswerRule) -> CollectResult:
+def _result(collection: Collection, rule: AnswerRule, prices: Prices | None) -> CollectResult:
     lines, left_out = collection.read(), collection.read_left_out()
     rewards = [line["reward"] for line in lines]
     reasons = [line["reason"] for line in left_out]
@@ -246,5 +263,9 @@ def _result(collection: Collection, rule: AnswerRule) -> CollectResult:
     model_failed = sum(reason.startswith(_MODEL_FAILED) for reason in reasons)
     mean = fmean(rewards) if rewards else None
     answers = AnswerCounts.of_lines([*lines, *(line for line in left_out if "length" in line)])
-    below = len(reasons) - failed - model_failed
-    return CollectResult(collection, len(rewards), below, failed, mean, model_failed, answers, rule)
+    participant_failed = sum(reason.startswith(_PARTICIPANT_FAILED) for reason in reasons)
+    participants = participants_in_lines([*lines, *left_out], prices)
+    below = len(reasons) - failed - model_failed - participant_failed
+    return CollectResult(
+        collection, len(rewards), below, failed, mean, model_failed, answers, rule, participant_failed, participants
+    )

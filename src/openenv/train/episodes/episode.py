@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 from openenv.core.client_types import StepResult
-from openenv.core.exceptions import FailureKind, OpenEnvError
-from openenv.core.wire.results import component_totals
+from openenv.core.exceptions import FailureKind, OpenEnvError, ServerParticipantError
+from openenv.core.wire.results import PARTICIPANTS, ParticipantUsage, component_totals, participants_of
 from openenv.records.answers import commonest_texts
 from openenv.records.failures import failure_kind
 
@@ -63,6 +63,7 @@ class Episode:
         step_rewards: The credit of each step, where the environment gave it at the episode's end.
         episode_id: The id that its reset named, by which its trace is found; no part of the task.
         took_s: Seconds from the reset's answer to the last step's.
+        participants: What the environment's participants have used, such as a user or an opponent, by name.
     """
 
     seed: int | None
@@ -81,6 +82,7 @@ class Episode:
     step_rewards: list[float] | None = None
     episode_id: str | None = field(default=None, compare=False)
     took_s: float = field(default=0.0, compare=False)
+    participants: dict[str, ParticipantUsage] = field(default_factory=dict)
 
     @classmethod
     def of_task(cls, parameters: Mapping[str, Any]) -> Self:
@@ -153,6 +155,8 @@ class Episode:
     def fail(self, error: OpenEnvError, *, in_reset: bool = False) -> None:
         """End the episode with a failure, which is no reward of 0."""
         self.error, self.in_reset = error, in_reset
+        if isinstance(error, ServerParticipantError):
+            self.participants |= participants_of(error.details.get(PARTICIPANTS))
 
     def add_turn(
         self,

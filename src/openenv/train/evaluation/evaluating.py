@@ -13,7 +13,7 @@ from openenv.core.rubrics.bounds import reaches
 from openenv.records.answers import AnswerCounts, AnswerRule, few_episodes_text, is_few
 from openenv.records.collection import Collection
 from openenv.records.evaluation import Estimate, Evaluation, LegalScores, TaskResult
-from openenv.records.prices import Spending
+from openenv.records.prices import Spending, participants_in_lines
 from openenv.train.agents.opening import open_agent, opened_rule
 from openenv.train.dataset.collecting import EpisodeKeeper, add_episodes
 from openenv.train.dataset.play_traces import PlayTraces
@@ -174,6 +174,7 @@ def _evaluation(
         first_failure=failures[0]["reason"] if failures else None,
         failures=dict(Counter(line["reason"].partition(":")[0] for line in failures)),
         spending=Spending.of_lines([*lines, *failures], settings.model, settings.price_list),
+        participants=participants_in_lines([*lines, *failures], settings.price_list),
         limits=dict(Counter(line["cut_by"] for line in lines if "cut_by" in line)),
         temperature=None if settings.model is None else settings.temperature,
         reward_components=statistics.components,

@@ -197,5 +197,6 @@ class Play:
 
     def _see(self, result: StepResult[Any]) -> None:
         self.last = result
+        self.episode.participants |= result.participants
         if self._shown is not None:
             self.observation = self._shown(result)
