@@ -12,11 +12,21 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from openenv.auto.target import Target, TargetKind
 from openenv.cli.model_address import model_address
-from openenv.cli.options import AsJson, LLMPort, PlayedEnvironment, Sessions, episodes_option, folder_option
+from openenv.cli.options import (
+    AsJson,
+    LLMPort,
+    PlayedEnvironment,
+    Sessions,
+    TrustRemoteCode,
+    episodes_option,
+    folder_option,
+)
 from openenv.cli.play_settings import play_options, play_settings
 from openenv.cli.setting_options import with_settings
-from openenv.cli.targets import played_environment, refusing
+from openenv.cli.targets import dataset_environment, played_environment, refusing
+from openenv.core.exceptions import ConfigurationError
 from openenv.train.checks import check_play
 
 if TYPE_CHECKING:
@@ -29,8 +39,8 @@ SETTINGS = play_options(
     {
         "model": "name of a model at --llm-endpoint; or a run's folder, one of its checkpoints, a model's folder, or a "
         "model of the Hub",
-        "tasks": "number of seeds, split of the environment's tasks, or file of them; default: as the run has it, "
-        "else 100",
+        "tasks": "number of seeds, split of the environment's tasks, file of them, or REF?split=NAME of a dataset; "
+        "default: as the run has it, else 100",
     },
 )
 
@@ -39,6 +49,11 @@ SETTINGS = play_options(
 def evaluate(
     settings: dict[str, Any],
     environment: PlayedEnvironment,
+    split: Annotated[
+        str | None,
+        episodes_option(metavar="NAME", help="Split of a dataset's environment.  [default: its first one]"),
+    ] = None,
+    trust_remote_code: TrustRemoteCode = False,
     llm_port: LLMPort = None,
     num_tasks: Annotated[int | None, episodes_option(min=1, help="Play only the first of these tasks.")] = None,
     samples: Annotated[int, episodes_option(min=1, help="Attempts at each task.")] = 1,
@@ -63,7 +78,14 @@ def evaluate(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure how well a model or a player does: mean reward and pass@k over tasks, with 95% confidence intervals."""
+    """Measure how well a model or a player does: mean reward and pass@k over tasks, with 95% confidence intervals.
+
+    For an environment that a dataset declares (hf://datasets/ORG/REPO/ENV@REVISION, FOLDER/ENV) --split has its tasks.
+    """
+    if Target.of(environment).kind is TargetKind.DATASET:
+        environment, settings["tasks"] = dataset_environment(environment, split, trusted=trust_remote_code)
+    elif split is not None:
+        raise ConfigurationError(f"Expected --split with an environment of a dataset, got {environment}: use --tasks.")
     tasks = settings.get("tasks")
     if tasks is not None and tasks.isdecimal():
         num_tasks = min(int(settings.pop("tasks")), num_tasks or int(tasks))
