@@ -81,6 +81,17 @@ class Collection:
         """Return the numbers of all episodes that were played."""
         return {line["index"] for line in (*self.read(), *self.read_left_out())}
 
+    def set_aside(self) -> Path:
+        """Move the lines of all episodes to a new folder in ``earlier/``, and return it; the traces stay."""
+        number = 1
+        while (folder := self.path / "earlier" / str(number)).exists():
+            number += 1
+        folder.mkdir(parents=True)
+        for file in (self.episodes, self.left_out, self.path / "results.json"):
+            if file.is_file():
+                file.rename(folder / file.name)
+        return folder
+
     def check_tasks(self, tasks: Mapping[int, Mapping[str, Any]]) -> None:
         """Refuse other tasks than those of the episodes so far, as of a file that was changed.
 

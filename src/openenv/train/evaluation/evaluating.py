@@ -21,6 +21,7 @@ from openenv.train.evaluation.comparison import check_common, comparison
 from openenv.train.evaluation.intervals import share_estimate
 from openenv.train.evaluation.pass_at_k import pass_at_k, pass_hat_k
 from openenv.train.evaluation.statistics import Statistics, TaskAttempt
+from openenv.train.evaluation.stored_episodes import played_versions, reuse_stored
 from openenv.train.evaluation.task_groups import task_groups
 from openenv.train.settings.play_settings import PlaySettings
 from openenv.train.tasks.task_choice import check_number, evaluation_tasks
@@ -44,7 +45,8 @@ def evaluate(
 
     What is left open for the model of a training run is as the run evaluates it: the same figures for the same seeds.
 
-    A folder that was begun with the same settings is continued; its ``results.json`` is the evaluation.
+    A folder that was begun with the same settings is continued; its ``results.json`` is the evaluation. Episodes that
+    were played with another version of the environment or the model are played again.
 
     Args:
         settings: Which environment is played, by whom and how. Without tasks, the episodes' seeds are those that no
@@ -97,6 +99,9 @@ def evaluate(
         rule = opened_rule(settings, opened)
         collection = Collection.open(output, {**settings.decisive(), "fallback": rule.fallback, "samples": samples})
         numbered = [(number * samples + sample, task) for number, task in enumerate(tasks) for sample in range(samples)]
+        reused = reuse_stored(collection, played_versions(settings, opened.package))
+        if reused is not None:
+            console.print(reused, highlight=False, markup=False, soft_wrap=True)
         keeper = EpisodeKeeper(collection, settings.name, has_seconds=settings.prices is not None)
         add_episodes(keeper, agent, numbered, opened, traces, console)
     evaluation = _evaluation(collection, settings, rule, tasks, samples, ks or sorted({1, samples}), success_reward)
