@@ -28,7 +28,7 @@ from openenv.core.exceptions import (
     ServerTimeoutError,
 )
 
-__all__ = ["FailureCounter", "failure_counts", "failure_kind", "failures_text"]
+__all__ = ["FailureCounter", "failure_counts", "failure_kind", "failures_in", "failures_text", "kind_text"]
 
 _KINDS = {kind.value: kind for kind in FailureKind}
 # A class stands before those that it is a subclass of.

@@ -18,7 +18,7 @@ from openenv.core.exceptions import (
 )
 from openenv.core.rubrics.bounds import reaches
 from openenv.records.answers import AnswerCounts, AnswerRule
-from openenv.records.collection import Collection
+from openenv.records.collection import Collection, left_out_failures
 from openenv.train.agents.agent import Agent, play
 from openenv.train.agents.opening import open_agent, opened_rule
 from openenv.train.dataset.play_progress import PlayProgress
@@ -51,6 +51,7 @@ class CollectResult:
         failed: Episodes in which the environment failed.
         mean_reward: Mean reward of those that are kept; ``None`` if there are none.
         model_failed: Episodes in which the model's server gave no answer that can be read.
+        failures: Numbers of the episodes that failed, by the kind of failure.
         answers: Numbers of their answers, of those that were left out for their reward too.
         rule: What an illegal answer did.
     """
@@ -63,6 +64,7 @@ class CollectResult:
     model_failed: int = 0
     answers: AnswerCounts = field(default_factory=AnswerCounts)
     rule: AnswerRule = field(default_factory=AnswerRule)
+    failures: dict[str, int] = field(default_factory=dict)
 
     @property
     def warnings(self) -> list[str]:
@@ -139,22 +141,21 @@ class EpisodeKeeper:
 
     def add(self, played: PlayedEpisode) -> None:
         """Keep an episode, or note why it is left out."""
-        error = played.episode.error
+        episode = played.episode
+        error = episode.error
         if isinstance(error, _OF_THE_SERVER) and not isinstance(error, RequestGivenUpError):
             # The server is gone, or is full: the episode is left to be played another time.
             raise error
+        line = {"index": played.index, "task": episode.parameters}
         if error is not None:
-            kind = _MODEL_FAILED if isinstance(error, ModelAnswerError) else _FAILED
-            self._leave_out(played, f"{kind}: {error}")
-        elif self.min_reward is not None and not reaches(played.episode.reward, self.min_reward):
-            self._leave_out(played, f"reward below {self.min_reward:g}", _answers_in(played.episode))
+            # What was reached before a failure is no reward.
+            beginning = _MODEL_FAILED if isinstance(error, ModelAnswerError) else _FAILED
+            self.collection.leave_out({**line, "failure": episode.failure}, f"{beginning}: {error}")
+        elif self.min_reward is not None and not reaches(episode.reward, self.min_reward):
+            below = {**line, "reward": episode.reward, **_answers_in(episode)}
+            self.collection.leave_out(below, f"reward below {self.min_reward:g}")
         else:
             self.collection.add(line_of(played, self.environment, has_id=self.has_id))
-
-    def _leave_out(self, played: PlayedEpisode, reason: str, answers: Mapping[str, Any] | None = None) -> None:
-        episode = played.episode
-        line = {"index": played.index, "task": episode.parameters, "reward": episode.reward}
-        self.collection.leave_out({**line, **(answers or {})}, reason)
 
 
 def add_episodes(
@@ -226,4 +227,5 @@ def _result(collection: Collection, rule: AnswerRule) -> CollectResult:
     mean = fmean(rewards) if rewards else None
     answers = AnswerCounts.of_lines([*lines, *(line for line in left_out if "length" in line)])
     below = len(reasons) - failed - model_failed
-    return CollectResult(collection, len(rewards), below, failed, mean, model_failed, answers, rule)
+    failures = left_out_failures(left_out)
+    return CollectResult(collection, len(rewards), below, failed, mean, model_failed, answers, rule, failures)

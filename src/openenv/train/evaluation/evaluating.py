@@ -11,7 +11,7 @@ from rich.console import Console
 from openenv.core.exceptions import ConfigurationError, EnvironmentFailedError
 from openenv.core.rubrics.bounds import reaches
 from openenv.records.answers import AnswerCounts, AnswerRule, few_episodes_text, is_few
-from openenv.records.collection import Collection
+from openenv.records.collection import Collection, left_out_failures
 from openenv.records.evaluation import Estimate, Evaluation, LegalScores, TaskResult
 from openenv.train.agents.opening import open_agent, opened_rule
 from openenv.train.dataset.collecting import EpisodeKeeper, add_episodes
@@ -170,7 +170,7 @@ def _evaluation(
         illegal_actions=statistics.illegal_actions,
         tasks=results,
         first_failure=failures[0]["reason"] if failures else None,
-        failures=dict(Counter(line["reason"].partition(":")[0] for line in failures)),
+        failures=left_out_failures(failures),
         temperature=None if settings.model is None else settings.temperature,
         reward_components=statistics.components,
         rule=rule,
