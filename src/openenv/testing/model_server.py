@@ -40,6 +40,8 @@ _BODIES = {
     "no_choices": ("application/json", b'{"id": "1", "object": "chat.completion", "choices": []}'),
 }
 
+_ANSWERED = tuple(name for name in MODEL_FAULTS if name != "silent")
+
 
 class FaultyModelServer:
     """Server of a model, of which a share of the requests gets no answer that can be used; a context manager.
@@ -48,7 +50,8 @@ class FaultyModelServer:
 
     Args:
         answer: Answers the requests that are not struck.
-        faults: Names of faults in `MODEL_FAULTS`, one of which is drawn for each request that is struck.
+        faults: Names of faults in `MODEL_FAULTS`, one of which is drawn for each request that is struck. By default all
+            but ``silent``, which takes as long as the client waits.
         share: Share of the requests that are struck, from 0 to 1.
         seed: Seed of the draws.
         times: How often each request is struck, before it is answered; ``None`` for always.
@@ -70,7 +73,7 @@ class FaultyModelServer:
         self,
         answer: Answering,
         *,
-        faults: Sequence[str] = tuple(name for name in MODEL_FAULTS if name != "silent"),
+        faults: Sequence[str] = _ANSWERED,
         share: float = 0.3,
         seed: int = 0,
         times: int | None = None,
