@@ -31,6 +31,7 @@ from openenv.cli.play_settings import play_options, play_settings
 from openenv.cli.setting_options import with_settings
 from openenv.cli.targets import dataset_environment, played_environment, refusing
 from openenv.core.exceptions import ConfigurationError
+from openenv.records.failures import failures_text
 from openenv.train.checks import check_play
 
 if TYPE_CHECKING:
@@ -265,10 +266,11 @@ def _show(evaluation: "Evaluation", folder: Path, console: Console) -> None:
 
 
 def _show_failures(evaluation: "Evaluation", console: Console) -> None:
-    for kind, count in evaluation.failures.items():
-        episodes = "1 episode, which counts" if count == 1 else f"{count} episodes, which count"
-        console.print(f"{kind.capitalize()} in {episodes} for nothing.", style="yellow", highlight=False, markup=False)
     if evaluation.failures:
+        count = evaluation.failed
+        failed = "1 episode failed and counts" if count == 1 else f"{count} episodes failed and count"
+        kinds = failures_text(evaluation.failures)
+        console.print(f"{failed} for nothing: {kinds}.", style="yellow", highlight=False, markup=False, soft_wrap=True)
         first = f"The first time: {evaluation.first_failure}"
         console.print(first, style="yellow", highlight=False, markup=False)
 
