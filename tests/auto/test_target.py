@@ -174,6 +174,17 @@ def test_what_is_there_is_no_space(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert Target.of("acme/other_env").repo.id == "acme/other_env"
 
 
+def test_environments_of_datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "words").mkdir()
+    (tmp_path / "words" / "environment.yaml").touch()
+    for text in ("hf://datasets/acme/words/easy@v1", "words", "./words", "words/easy", "words/environment.yaml"):
+        assert Target.of(text).kind is TargetKind.DATASET, text
+    assert Target.of("acme/words").kind is TargetKind.SPACE
+    (tmp_path / "words" / "openenv.yaml").touch()
+    assert Target.of("words").kind is TargetKind.FOLDER
+
+
 def test_a_folder_with_a_manifest_and_files_go_before_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("wordle", "notes"):

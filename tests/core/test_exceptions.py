@@ -83,6 +83,7 @@ from openenv.core.exceptions import (
     ToolCallError,
     TooManyValuesError,
     UnauthorizedError,
+    VerdictError,
 )
 from openenv.core.wire.legacy import encode_error
 
@@ -152,6 +153,7 @@ EXAMPLES: list[OpenEnvError] = [
     ProviderError("why", "its last words"),
     ServerNotReadyError("why", ""),
     ServerEndedError("It exited with status 3.", "its last words"),
+    VerdictError("Expected JSON.", "hm"),
     SandboxError("why"),
     SandboxUnavailableError("why"),
     SandboxFileError("a/b", "it is a link"),

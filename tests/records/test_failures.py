@@ -1,5 +1,6 @@
 """Kinds of failures, and their counts."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -73,6 +74,11 @@ def test_every_kind_has_words() -> None:
     assert failures_text({"timeout": 1, "of a later version": 2}) == (
         "once no answer came in time, 2 times of a later version"
     )
+
+
+def test_the_page_of_failures_has_every_kind() -> None:
+    page = Path(__file__).parents[2].joinpath("docs/failures.md").read_text(encoding="utf-8")
+    assert "".join(f"{kind.value:<15} {kind.text}\n" for kind in FailureKind) in page
 
 
 def test_a_step_s_failures_are_metrics_of_each_environment_and_of_all() -> None:

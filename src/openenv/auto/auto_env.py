@@ -8,12 +8,13 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
+from openenv.auto.dataset.opening import open_dataset, row_cursor
 from openenv.auto.discovery import checked, find_environment, list_environments
 from openenv.auto.installing import install_space
 from openenv.auto.making import make
 from openenv.auto.names import environment_key
 from openenv.auto.package import EnvironmentPackage
-from openenv.auto.target import MADE, Target, TargetKind
+from openenv.auto.target import NAMED, Target, TargetKind
 from openenv.core import providers
 from openenv.core.addresses import is_on_this_machine
 from openenv.core.client.launch import make_client
@@ -66,6 +67,7 @@ class AutoEnv:
         env_vars: Mapping[str, str] | None = None,
         trust_remote_code: bool = False,
         skip_install: bool = False,
+        split: str | None = None,
         **client_kwargs: Any,
     ) -> EnvClient[Any, Any, Any]:
         """Make a client for an environment; without an address, start a server for it first. This blocks.
@@ -73,6 +75,9 @@ class AutoEnv:
         Args:
             name: A target of ``openenv.make``, as the name of an installed environment (``wordle``, ``wordle-env`` and
                 ``wordle_env`` are the same). A Space on the Hub (``OWNER/wordle-env``) is connected to where it runs.
+                For an environment that a dataset declares (``hf://datasets/ORG/REPO/ENV@REVISION``, ``FOLDER/ENV``)
+                each reset is passed the next row, and that of ``reset(index=3)`` the fourth; ``dataset``,
+                ``dataset_ref``, ``dataset_index`` and ``current_row`` of the client have the rows.
             base_url: Address of a running server. Where no server answers at an address of this machine, one is
                 started there.
             docker_image: Image that is started in a container, instead of a local process.
@@ -80,9 +85,11 @@ class AutoEnv:
                 the image is the Space's, or else ``NAME-env:latest``.
             wait_timeout: Seconds that a server may take to start.
             env_vars: Environment variables to set for the server that is started.
-            trust_remote_code: Whether the package of a Space may be installed from there, if it is not yet. Otherwise
-                ``OPENENV_TRUST_REMOTE_CODE=1`` allows it, or the user at the terminal.
+            trust_remote_code: Whether the package of a Space may be installed from there, if it is not yet, and the
+                package or image that a dataset names may be run. Otherwise ``OPENENV_TRUST_REMOTE_CODE=1`` allows it,
+                or the user at the terminal.
             skip_install: Whether to do without the environment's package: actions and observations are dicts then.
+            split: Split of a dataset whose rows are played; its first one if ``None``.
             **client_kwargs: Passed to the client, such as ``message_timeout_s``.
 
         Returns:
@@ -96,8 +103,29 @@ class AutoEnv:
                 ``ConfigurationError``.
             ProviderError: The server could not be started, or a Space's package not be installed.
             TimeoutError: The server was not ready in time.
+            HubError: There is no such dataset or revision, or the Hub can't be reached.
         """
-        target = Target.of(name).required(MADE, "AutoEnv")
+        target = Target.of(name).required(NAMED, "AutoEnv")
+        if target.kind is TargetKind.DATASET:
+            opened = open_dataset(target.text)
+            client = cls.from_env(
+                opened.target(trusted=trust_remote_code),
+                base_url=base_url,
+                docker_image=docker_image,
+                container_provider=container_provider,
+                wait_timeout=wait_timeout,
+                env_vars={**opened.secrets(), **(env_vars or {})},
+                trust_remote_code=trust_remote_code,
+                skip_install=skip_install,
+                **client_kwargs,
+            )
+            client.take_tasks(row_cursor(opened, split, client))
+            return client
+        if split is not None:
+            raise ConfigurationError(
+                f"Expected split with an environment of a dataset, as hf://datasets/ORG/REPO/ENV, got {target}: "
+                "choose a task by reset(split=, index=)."
+            )
         if base_url is None and target.kind in (TargetKind.ADDRESS, TargetKind.CLASS):
             return make(target, **client_kwargs)
         base_url = base_url and Target.of(base_url).required({TargetKind.ADDRESS}, "base_url").text

@@ -1,4 +1,4 @@
-"""Code of a Space, which is another author's: its package or its folder, once the user trusts it."""
+"""Code of another author, once the user trusts it: a package, or the package or folder of a Space."""
 
 import importlib
 import os
@@ -30,14 +30,47 @@ def install_space(repo_id: str, *, trusted: bool = False) -> None:
         ProviderError: The installation failed; the message has the end of the output of uv or pip.
     """
     repository = space_repository(repo_id)
-    if not (trusted or _is_trusted_by_variable() or _is_trusted_by_hand(repository)):
+    if not is_trusted(repository, trusted=trusted):
         raise ConfigurationError(
             f"The package of {repo_id} is not installed, and installing it runs code from {repository}. If you trust "
             f"that, give trust_remote_code=True or set {TRUST_VARIABLE}=1; else use skip_install=True, for actions and "
             "observations as dicts."
         )
+    _install(repository, f"Installing the package of {repo_id}")
+
+
+def install_package(requirement: str, *, trusted: bool = False) -> None:
+    """Install a package into this Python environment, with what it depends on but for OpenEnv itself.
+
+    Args:
+        requirement: The package as pip takes it, as in ``openenv-wordle>=0.3``.
+        trusted: As for ``install_space``.
+
+    Raises:
+        ConfigurationError: Its code is not trusted.
+        ProviderError: The installation failed; the message has the end of the output of uv or pip.
+    """
+    if not is_trusted(f"the package {requirement}", trusted=trusted):
+        raise ConfigurationError(
+            f"The package {requirement} is not installed, and installing it runs its code. If you trust its author, "
+            f"give trust_remote_code=True, --trust-remote-code, or set {TRUST_VARIABLE}=1; or install it yourself."
+        )
+    _install(requirement, f"Installing {requirement}")
+
+
+def is_trusted(source: str, *, trusted: bool = False) -> bool:
+    """Return whether code from elsewhere may run here: by an argument, by the variable, or by the user at the terminal.
+
+    Args:
+        source: Where the code is from, as the user is shown it.
+        trusted: Whether it is declared to be trusted.
+    """
+    return trusted or _is_trusted_by_variable() or _is_trusted_by_hand(source)
+
+
+def _install(requirement: str, doing: str) -> None:
     with TemporaryDirectory(prefix="openenv-install-") as scratch:
-        run_installer(_command(repository, Path(scratch)), f"Installing the package of {repo_id}")
+        run_installer(_command(requirement, Path(scratch)), doing)
     importlib.invalidate_caches()
 
 
@@ -54,7 +87,7 @@ def downloaded_space(space: str, *, trusted: bool = False) -> Path:
         HubError: There is no such Space, or the Hub can't be reached.
     """
     name = read_repo_name(space)
-    if not (trusted or _is_trusted_by_variable() or _is_trusted_by_hand(name.id)):
+    if not is_trusted(name.id, trusted=trusted):
         missing = "" if "://" in space else f"There is no folder {space} here. "
         raise EnvironmentNotFoundError(
             f"{missing}To run the code of the Space {name.id} on this machine, declare that you trust its author, with "
@@ -82,17 +115,17 @@ def _is_trusted_by_hand(source: str) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _command(repository: str, scratch: Path) -> list[str]:
+def _command(requirement: str, scratch: Path) -> list[str]:
     """Return the command, which leaves the OpenEnv that runs here as it is, whichever one the package requires."""
     ours = f"{DISTRIBUTION}=={version(DISTRIBUTION)}"
     uv = find_uv()
     if uv is not None:
         overrides = write_lines(scratch / "overrides.txt", [ours, NO_PUBLIC_PACKAGE])
-        return [uv, "pip", "install", "--python", sys.executable, "--override", overrides, repository]
+        return [uv, "pip", "install", "--python", sys.executable, "--override", overrides, requirement]
     if not has_pip():
-        raise ProviderError("A Space's package is installed by uv or pip, and neither is there: pip install uv")
+        raise ProviderError("A package is installed by uv or pip, and neither is there: pip install uv")
     constraints = write_lines(scratch / "constraints.txt", [ours, _other_name()])
-    return [sys.executable, "-m", "pip", "install", "-c", constraints, repository]
+    return [sys.executable, "-m", "pip", "install", "-c", constraints, requirement]
 
 
 def _other_name() -> str:

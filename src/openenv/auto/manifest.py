@@ -50,6 +50,11 @@ class Manifest(BaseModel):
     player: ModuleAttribute | None = Field(
         default=None, description="a function that makes a scripted player, as in player:make_player"
     )
+    task_sets: dict[Name, str] = Field(
+        default={},
+        description="names of task sets and datasets' environments, as in "
+        "{default: hf://datasets/ORG/REPO/ENV@REVISION}",
+    )
     variables: dict[VariableName, Variable] = Field(
         default={}, description="names and values of a Space's environment variables, as in {LEVEL: easy}"
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
 
+from openenv.auto.dataset.reference import DATASET_FILE, HUB_SCHEME, is_dataset
 from openenv.auto.manifest import MANIFEST_FILE
 from openenv.core.addresses import reachable_url, server_address
 from openenv.core.exceptions import EnvironmentNotFoundError
@@ -38,6 +39,7 @@ class TargetKind(StrEnum):
     SPACE = "a Space"
     IMAGE = "docker:IMAGE"
     RECORDING = "a recording"
+    DATASET = "a dataset's environment"
 
 
 PACKAGED = frozenset({TargetKind.NAME, TargetKind.FOLDER, TargetKind.FILE, TargetKind.SPACE})
@@ -52,10 +54,14 @@ PLAYED = SERVED | {TargetKind.ADDRESS, TargetKind.IMAGE}
 MADE = PLAYED | {TargetKind.CLASS}
 """Kinds of environments that a client plays."""
 
+NAMED = MADE | {TargetKind.DATASET}
+"""Kinds of environments that ``AutoEnv`` makes a client of."""
+
 _ADVICE: Mapping[TargetKind, str] = {
     TargetKind.ADDRESS: "a server's address; play on it with `openenv play {0}`",
     TargetKind.IMAGE: "an image; serve it with `docker run -p 127.0.0.1:8000:8000 {0}` and give http://localhost:8000",
     TargetKind.RECORDING: "a recording; look at it with `openenv view {0}`",
+    TargetKind.DATASET: "a dataset's environment; play it with `openenv run {0} --split NAME`",
 }
 
 
@@ -109,6 +115,8 @@ class Target:
     @classmethod
     def _of_text(cls, text: str) -> Self:
         scheme = _SCHEME.match(text)
+        if text.startswith(HUB_SCHEME):
+            return cls(TargetKind.DATASET, text)
         if scheme is None and _FILE.fullmatch(text):
             return cls._of_path(text)
         if (space := _space(text)) is not None:
@@ -124,7 +132,8 @@ class Target:
         if _ADAPTED.fullmatch(text):
             return cls(TargetKind.ADAPTED, text)
         path = _path(text)
-        if os.sep in text or text.startswith((".", "~")) or path.is_file() or (path / MANIFEST_FILE).is_file():
+        declares = any((path / file).is_file() for file in (MANIFEST_FILE, DATASET_FILE))
+        if os.sep in text or text.startswith((".", "~")) or path.is_file() or declares:
             return cls._of_path(text)
         return cls(TargetKind.NAME, text)
 
@@ -134,6 +143,8 @@ class Target:
         if found is not None:
             return cls(TargetKind.FILE, str(_path(found["file"])), found["attribute"])
         path = _path(text)
+        if not (path / MANIFEST_FILE).is_file() and is_dataset(str(path)):
+            return cls(TargetKind.DATASET, str(path))
         if path.is_file():
             return cls(TargetKind.RECORDING if path.suffix == _DATABASE_SUFFIX else TargetKind.FILE, str(path))
         return cls(TargetKind.FOLDER, str(path) if text.startswith("~") else text)  # ./name stays a folder
@@ -206,7 +217,7 @@ def _space(text: str) -> str | None:
     if text.partition("/")[0] in HUB_HOSTS:
         text = f"https://{text}"
     if re.fullmatch(SPACE_ID, text, re.ASCII):
-        return None if _path(text).exists() else text
+        return None if _path(text).exists() or is_dataset(text) else text
     try:
         repo = read_repo_name(text) if is_hub_address(text) else None
     except ValueError:  # a page of the Hub that is no repository's, or no address

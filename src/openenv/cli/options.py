@@ -76,6 +76,10 @@ ListenHost = Annotated[
 
 # What is played, by whom and how.
 PlayedEnvironment = Annotated[str, environment_argument(PLAYED_TEXT)]
+PlayedEnvironments = Annotated[
+    list[str],
+    typer.Argument(metavar="ENV...", help=f"{PLAYED_TEXT} Several are a grid.", autocompletion=complete_environment),
+]
 ResetParameters = Annotated[
     list[str] | None,
     typer.Option(

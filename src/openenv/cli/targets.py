@@ -6,7 +6,10 @@ from importlib import import_module
 from pathlib import Path
 
 from openenv.adapters.targets import AdaptedEnvironment
+from openenv.auto.auto_env import running_space
+from openenv.auto.dataset.opening import open_dataset
 from openenv.auto.discovery import checked, located
+from openenv.auto.installing import downloaded_space
 from openenv.auto.target import PLAYED, Target, TargetKind
 from openenv.cli.groups import RefusalError
 from openenv.core.exceptions import OpenEnvError, ServerError
@@ -60,6 +63,26 @@ def played_environment(text: str, command: str, base_url: str | None = None) -> 
         Target.of(text).required(PLAYED, f"`openenv {command}`")
     read_target(base_url, f"{command} --base-url", {TargetKind.ADDRESS})
     return text
+
+
+def dataset_environment(text: str, split: str | None, *, trusted: bool = False) -> tuple[str, str]:
+    """Return what runs a dataset's environment, as commands take it, and its tasks as ``--tasks`` takes them.
+
+    Args:
+        text: Reference of the environment.
+        split: Split of its tasks; the first one if ``None``.
+        trusted: Whether code that it names may run here. A Space that runs on the Hub is connected to.
+
+    Raises:
+        RefusalError: There is no such dataset, environment or split, or its code is not trusted.
+    """
+    with refusing():
+        opened = open_dataset(text)
+        tasks = f"{opened.ref}?split={opened.split(split)}"
+        target = Target.of(opened.target(trusted=trusted))
+        if target.kind is not TargetKind.SPACE:
+            return str(target) if target.kind is not TargetKind.IMAGE else f"docker:{target}", tasks
+        return running_space(target.text) or str(downloaded_space(target.text, trusted=trusted)), tasks
 
 
 @contextmanager

@@ -46,8 +46,28 @@ def download_space(
     name = read_repo_name(space)
     if name.kind != "space":
         raise ConfigurationError(f"Expected a Space, got {space}, which is a {name.kind}; `openenv pull` gets those.")
-    commit = find_commit(name._replace(revision=revision or name.revision), hub)
-    cache = cache or cache_folder("spaces")
+    return _cached(name._replace(revision=revision or name.revision), cache or cache_folder("spaces"), hub)
+
+
+def download_dataset(name: RepoName, *, hub: Hub | None = None, cache: Path | None = None) -> Path:
+    """Download a dataset, unless it was downloaded before. None of its code is run.
+
+    Args:
+        name: The dataset and its revision.
+        hub: The Hub.
+        cache: Folder of all downloads; ``~/.cache/openenv/datasets`` (or below ``XDG_CACHE_HOME``) if ``None``.
+
+    Returns:
+        The folder, in one with the name of the commit. It is the same for the same commit: don't change its files.
+
+    Raises:
+        HubError: There is no such dataset, or no such revision; or the Hub can't be reached.
+    """
+    return _cached(name, cache or cache_folder("datasets"), hub or Hub())
+
+
+def _cached(name: RepoName, cache: Path, hub: Hub) -> Path:
+    commit = find_commit(name, hub)
     folder = cache / name.id.replace("/", "--") / commit / folder_name(name.own_name)
     if not folder.is_dir():
         with new_folder(folder) as draft:

@@ -1,15 +1,31 @@
 """A folder of recorded episodes, which grows line by line and outlives a kill."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from openenv.core.documents import DocumentError, is_draft, parse_json, read_json, write_json
 from openenv.core.exceptions import ConfigurationError
+from openenv.records.failures import failure_counts
 from openenv.records.lines import append_object
 
-__all__ = ["Collection"]
+__all__ = ["Collection", "left_out_failures"]
+
+
+def left_out_failures(lines: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """Count the failures in lines of ``left_out.jsonl`` by kind; those of an earlier version by their reason.
+
+    Example:
+        >>> left_out_failures([{"failure": "timeout"}, {"reason": "the model failed: no answer"}, {"reward": 0.0}])
+        {'timeout': 1, 'the model failed': 1}
+    """
+    return failure_counts(kind for line in lines if (kind := _failure_of(line)) is not None)
+
+
+def _failure_of(line: Mapping[str, Any]) -> str | None:
+    beginning = str(line.get("reason", "")).partition(":")[0]
+    return line.get("failure") or (beginning if beginning.endswith(" failed") else None)
 
 
 class Collection:
@@ -66,7 +82,7 @@ class Collection:
         append_object(self.episodes, line)
 
     def leave_out(self, line: Mapping[str, Any], reason: str) -> None:
-        """Record an episode that is not to be among them, with its ``index``, ``task`` and ``reward``."""
+        """Record an episode that is not to be among them, with ``index`` and ``task``, ``reward`` or ``failure``."""
         append_object(self.left_out, {**line, "reason": reason})
 
     def read(self) -> list[dict[str, Any]]:
@@ -80,6 +96,17 @@ class Collection:
     def indexes(self) -> set[int]:
         """Return the numbers of all episodes that were played."""
         return {line["index"] for line in (*self.read(), *self.read_left_out())}
+
+    def set_aside(self) -> Path:
+        """Move the lines of all episodes to a new folder in ``earlier/``, and return it; the traces stay."""
+        number = 1
+        while (folder := self.path / "earlier" / str(number)).exists():
+            number += 1
+        folder.mkdir(parents=True)
+        for file in (self.episodes, self.left_out, self.path / "results.json"):
+            if file.is_file():
+                file.rename(folder / file.name)
+        return folder
 
     def check_tasks(self, tasks: Mapping[int, Mapping[str, Any]]) -> None:
         """Refuse other tasks than those of the episodes so far, as of a file that was changed.

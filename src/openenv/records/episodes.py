@@ -17,6 +17,7 @@ from openenv.core.exceptions import ConfigurationError
 from openenv.records.answers import AnswerCounts, AnswerRule
 from openenv.records.collection import Collection
 from openenv.records.evaluation import Evaluation, read_evaluation
+from openenv.records.failures import failures_text
 from openenv.records.lines import GrowingFile, objects_of
 from openenv.records.scores import component_means
 
@@ -105,7 +106,8 @@ class _Line(BaseModel):
 
     index: int
     task: dict[str, Any] = {}
-    reward: FiniteFloat
+    # None of an episode that failed.
+    reward: FiniteFloat | None = None
     length: int = 0
     illegal_actions: int = 0
     reward_components: dict[str, float] = {}
@@ -114,10 +116,11 @@ class _Line(BaseModel):
     illegal_texts: dict[str, int] = {}
     cut_by: str | None = None
     reason: str = ""
+    failure: str | None = None
 
-    def episode(self, offset: int) -> PlayedEpisode:
+    def episode(self, offset: int, reward: float) -> PlayedEpisode:
         components = {name: value for name, value in self.reward_components.items() if isfinite(value)}
-        numbers = (self.index, self.reward, self.length, self.illegal_actions)
+        numbers = (self.index, reward, self.length, self.illegal_actions)
         rare = {name: value for name in _RARE if (value := getattr(self, name))}
         return PlayedEpisode(offset, *numbers, components, rare, self.cut_by)
 
@@ -170,6 +173,8 @@ class EpisodeFolder:
                 "episodes": len(episodes),
                 "left_out": sum(task.left_out for task in self._tasks.values()),
                 "first_left_out": self._first_reason,
+                "failures": dict(self._failures.most_common()),
+                "failures_text": failures_text(dict(self._failures.most_common())),
                 "unreadable": self._unreadable,
                 "success_reward": results.success_reward if results else None,
                 "mean_length": fmean(episode.length for episode in episodes) if episodes else None,
@@ -233,21 +238,24 @@ class EpisodeFolder:
 
     def _forget_left_out(self) -> None:
         self._first_reason: str | None = None
+        self._failures: Counter[str] = Counter()
         for task in self._tasks.values():
             task.left_out = 0
 
     def _read(self) -> None:
         for offset, content in self._episodes.new_lines():
             line = _line_of(content)
-            if line is None:
+            if line is None or line.reward is None:
                 self._unreadable += 1
             else:
-                self._task_of(line).episodes.append(line.episode(offset))
+                self._task_of(line).episodes.append(line.episode(offset, line.reward))
         for _, content in self._left_out.new_lines():
             line = _line_of(content)
             if line is not None:
                 self._first_reason = self._first_reason or line.reason
                 self._task_of(line).left_out += 1
+                if line.failure is not None:
+                    self._failures[line.failure] += 1
 
     def _task_of(self, line: _Line) -> PlayedTask:
         return self._tasks.setdefault(task_key(line.task), PlayedTask(len(self._tasks), line.task))

@@ -22,13 +22,14 @@ from openenv.core.exceptions import (
     ServerError,
     ServerExecutionError,
     ServerFactoryError,
+    ServerParticipantError,
     ServerRateLimitedError,
     ServerSessionError,
     ServerSessionLostError,
     ServerTimeoutError,
 )
 
-__all__ = ["FailureCounter", "failure_counts", "failure_kind", "failures_text"]
+__all__ = ["FailureCounter", "failure_counts", "failure_kind", "failures_in", "failures_text", "kind_text"]
 
 _KINDS = {kind.value: kind for kind in FailureKind}
 # A class stands before those that it is a subclass of.
@@ -66,6 +67,8 @@ def failure_kind(error: OpenEnvError, *, in_reset: bool = False) -> FailureKind:
         return error.failure
     if isinstance(error, RequestRejectedError | InvalidRequestError) and in_reset:
         return FailureKind.TASK_REFUSED
+    if isinstance(error, ServerParticipantError):
+        return FailureKind.PARTICIPANT
     if isinstance(error, ServerExecutionError):
         return _kind_in_environment(error.details, in_reset=in_reset)
     of_class = (kind for error_class, kind in _KINDS_BY_CLASS.items() if isinstance(error, error_class))

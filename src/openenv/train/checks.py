@@ -291,8 +291,9 @@ def check_environment(environment: str, *tasks: str) -> None:
     try:
         # Neither takes a session, so that none is still in use when the run opens its own.
         blocking.schemas()
+        package = package_of(environment)
         for name in tasks:
-            named_tasks(name, blocking)
+            named_tasks(name, blocking, task_sets=None if package is None else package.manifest.task_sets)
     finally:
         blocking.close()
 

@@ -43,7 +43,7 @@ from openenv.train.forms.tool_form import ToolForm
 from openenv.train.rollout.sessions import CAPACITY_WAIT_S, Sessions
 from openenv.train.rollout.tool_play import ToolPlay
 from openenv.train.tasks.seeds import evaluation_seeds
-from openenv.train.tasks.task_choice import check_number, named_tasks
+from openenv.train.tasks.task_choice import check_number, evaluation_tasks
 from openenv.train.tools.contents import Content as ShownContent
 from openenv.train.tools.contents import observed_pixels
 from openenv.train.tools.environment_tools import EnvironmentTools
@@ -260,7 +260,7 @@ def _rows(tasks: int | str, num_tasks: int | None, seed: int, arena: _Arena) -> 
     if isinstance(tasks, int):
         check_number("tasks", tasks)
         return [{"seed": each} for each in evaluation_seeds(seed, min(tasks, num_tasks or tasks))]
-    return named_tasks(tasks, arena.sessions().client, num_tasks)
+    return evaluation_tasks(tasks, arena.sessions(), num_tasks, seed=seed, may_be_fewer=False)
 
 
 def _tool_info(schema: Mapping[str, Any]) -> ToolInfo:

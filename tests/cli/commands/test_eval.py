@@ -97,7 +97,9 @@ def test_a_model_that_can_t_be_is_refused_before_torch_is_imported() -> None:
 
 def test_mistakes(openenv_here: Any) -> None:
     for arguments, message in (
-        (["catch", "--player", "random", "--model", "m"], "Expected either a player or a model. See --player, --model"),
+        (["catch", "catch"], "scripted player on catch would be evaluated twice"),
+        (["catch", "wordle", "--compare", "e"], "--compare is for one evaluation, and there are 2"),
+        (["catch", "wordle", "--base-url", "http://x:1"], "--base-url is the address of one environment's server"),
         (["catch", "--model", "tiny"], "train it, as in `openenv train catch`"),
         (["catch", "--model", "./none"], "There is no folder ./none"),
         (["catch", "--model", "me/m", "--base-url", "http://x:1"], "The address of a served model is --llm-endpoint"),
@@ -197,6 +199,19 @@ def test_tokens_and_prices(openenv_here: Any, tmp_path: Path) -> None:
     ended = openenv_here("eval", "catch", "--prices", prices)
     assert ended.returncode == 2
     assert "models.climber.input is not as prices are" in " ".join(ended.stderr.replace("│", " ").split())
+
+
+def test_a_grid_of_environments_and_players(openenv_here: Any, tmp_path: Path) -> None:
+    command = ("eval", "catch", "wordle", "--player", "random", "--player", "scripted", "--tasks", "3", "--output", "e")
+    ended = openenv_here(*command, "--no-traces")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "2/4  scripted player on catch" in ended.stdout
+    assert re.search(r"^wordle +scripted player +\+1\.000 ", ended.stdout, re.MULTILINE)
+    assert "report e/report.md\npage   e/report.html\n" in ended.stdout
+    folders = [f"{name}-{player}-player" for name in ("catch", "wordle") for player in ("random", "scripted")]
+    assert [cell["folder"] for cell in json.loads((tmp_path / "e" / "grid.json").read_text())] == folders
+    for folder in folders:
+        assert json.loads((tmp_path / "e" / folder / "results.json").read_text())["episodes"] == 3
 
 
 def test_lenient_reading_is_a_setting_that_an_evaluation_states(openenv_here: Any, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.exceptions import ConfigurationError, OpenEnvError
 from openenv.core.rubrics import Rubric, WeightedSum
 from openenv.records.collection import Collection
+from openenv.records.episodes import EpisodeFolder
 from openenv.records.evaluation import read_evaluation
 from openenv.train.dataset.collecting import collect
 from openenv.train.evaluation.evaluating import Evaluation, evaluate
@@ -203,10 +204,15 @@ def test_a_models_server_that_fails_counts_for_nothing(stairs_server: RunningSer
         collected = collect(settings, 4, tmp_path / "c", console=Console(file=StringIO()))
     assert [task.rewards for task in evaluation.tasks] == [[0.25], [], [0.75], []]
     assert evaluation.mean_reward.value == 0.5
-    assert evaluation.failures == {"the model failed": 1, "the environment failed": 1}
+    assert evaluation.failures == {"model_answer": 1, "environment": 1}
     assert read_evaluation(tmp_path / "e")[0] == evaluation
     assert (collected.kept, collected.failed, collected.model_failed, collected.below) == (2, 1, 1, 0)
-    reasons = [line["reason"] for line in collected.collection.read_left_out()]
+    assert collected.failures == evaluation.failures
+    left_out = collected.collection.read_left_out()
+    assert not [line for line in left_out if "reward" in line], "what was reached before a failure is no reward"
+    summary = EpisodeFolder(tmp_path / "e").summary()
+    assert (summary["failures"], summary["left_out"]) == ({"model_answer": 1, "environment": 1}, 2)
+    reasons = [line["reason"] for line in left_out]
     assert [reason for reason in reasons if reason.startswith("the model failed: climber at http://127.0.0.1:")]
 
 

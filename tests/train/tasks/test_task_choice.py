@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.dataset_folders import dataset_folder
 
 import openenv
 from openenv.core.exceptions import ConfigurationError, OpenEnvError
@@ -92,12 +93,23 @@ def test_files_are_read_anew(client: Client, tmp_path: Path) -> None:
     assert named_tasks(str(splits), client) == [{"seed": 1}, {"seed": 2}]
 
 
+def test_the_first_of_them() -> None:
+    listed = evaluation_tasks("test", Lists(), None, seed=1)
+    assert evaluation_tasks("test", Lists(), 1, seed=1, may_be_fewer=False) == listed[:1]
+    count = len(listed)
+    with pytest.raises(ConfigurationError, match=rf"Expected {count + 1} tasks in test; there are {count}\."):
+        evaluation_tasks("test", Lists(), count + 1, seed=1, may_be_fewer=False)
+
+
 @needs_tasks
-def test_the_first_of_them(client: Client) -> None:
-    assert named_tasks("train", client, 2) == named_tasks("train", client)[:2]
-    count = len(named_tasks("train", client))
-    with pytest.raises(ConfigurationError, match=rf"Expected {count + 1} tasks in train; there are {count}\."):
-        named_tasks("train", client, count + 1)
+def test_rows_of_a_dataset(client: Client, tmp_path: Path) -> None:
+    folder = dataset_folder(tmp_path)
+    for name in (f"{folder}?split=test", f"{folder}/words?split=test", "default?split=test"):
+        assert named_tasks(name, client, {"default": str(folder)}) == [{"seed": 3}]  # which has no word_length
+    with pytest.raises(OpenEnvError, match=r"has no split 'dev'\. It has: train, test\."):
+        named_tasks(f"{folder}?split=dev", client)
+    with pytest.raises(ConfigurationError, match=r"Expected an environment of a dataset, as in .*, got 'other'"):
+        named_tasks("other?split=test", client)
 
 
 @needs_tasks

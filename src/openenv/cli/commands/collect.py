@@ -20,6 +20,7 @@ from openenv.cli.targets import played_environment, refusing
 from openenv.core.documents import DocumentError, parse_json
 from openenv.core.exceptions import ConfigurationError
 from openenv.hub.names import checked_repo_id
+from openenv.records.failures import failures_text
 from openenv.train.checks import check_play
 
 if TYPE_CHECKING:
@@ -193,6 +194,8 @@ def _show(result: "CollectResult", console: Console) -> None:
             left_out += f", {result.participant_failed} in which a participant failed"
         lines.append(f"left out: {left_out}: {result.collection.left_out}")
     lines += [f"{name}: {usage}" for name, usage in result.participants.items()]
+    if result.failures:
+        lines.append(f"failures: {failures_text(result.failures)}")
     if result.answers.illegal:
         lines.append(f"illegal answers: {result.answers.illegal} of {result.answers.answers}, {result.rule}")
     console.print("\n".join(lines), highlight=False, soft_wrap=True, markup=False)

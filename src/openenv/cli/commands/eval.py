@@ -2,7 +2,9 @@
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
 from shlex import quote
@@ -10,35 +12,82 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
+from openenv.auto.target import Target, TargetKind
 from openenv.cli.model_address import model_address
-from openenv.cli.options import AsJson, LLMPort, PlayedEnvironment, Sessions, episodes_option, folder_option
+from openenv.cli.options import (
+    AsJson,
+    LLMPort,
+    PlayedEnvironments,
+    Sessions,
+    TrustRemoteCode,
+    episodes_option,
+    folder_option,
+    player_option,
+)
 from openenv.cli.play_settings import play_options, play_settings
 from openenv.cli.setting_options import with_settings
-from openenv.cli.targets import played_environment, refusing
+from openenv.cli.targets import dataset_environment, played_environment, refusing
+from openenv.core.exceptions import ConfigurationError
+from openenv.records.failures import failures_text
 from openenv.train.checks import check_play
 
 if TYPE_CHECKING:
     from openenv.records.evaluation import Comparison, Estimate, Evaluation, TaskResult
+    from openenv.records.evaluation_grid import GridCell
     from openenv.train.settings.play_settings import PlaySettings
 
 SHOWN_TASKS = 10
+_SHOWN_OF_GRID = ("environment", "player", "reward", "pass@1", "price, $")
 
-SETTINGS = play_options(
-    {
-        "model": "name of a model at --llm-endpoint; or a run's folder, one of its checkpoints, a model's folder, or a "
-        "model of the Hub",
-        "tasks": "number of seeds, split of the environment's tasks, or file of them; default: as the run has it, "
-        "else 100",
-    },
-)
+
+class PlayerName(StrEnum):
+    """Player without a model."""
+
+    SCRIPTED = "scripted"
+    RANDOM = "random"
+
+
+_REPEATED = ("player", "model")
+SETTINGS = [
+    option
+    for option in play_options(
+        {
+            "tasks": "number of seeds, split of the environment's tasks, file of them, or REF?split=NAME of a dataset; "
+            "default: as the run has it, else 100",
+        },
+    )
+    if option.field not in _REPEATED
+]
 
 
 @with_settings(SETTINGS)
 def evaluate(
     settings: dict[str, Any],
-    environment: PlayedEnvironment,
+    environments: PlayedEnvironments,
+    players: Annotated[
+        list[PlayerName] | None,
+        player_option(
+            "--player",
+            help="Player without a model: the one that the environment brings along, or a random one; may be given "
+            "again.  [default: scripted, without a model]",
+        ),
+    ] = None,
+    models: Annotated[
+        list[str] | None,
+        player_option(
+            "--model",
+            help="Name of a model at --llm-endpoint; or a run's folder, one of its checkpoints, a model's folder, or a "
+            "model of the Hub; may be given again.",
+        ),
+    ] = None,
+    split: Annotated[
+        str | None,
+        episodes_option(metavar="NAME", help="Split of a dataset's environment.  [default: its first one]"),
+    ] = None,
+    trust_remote_code: TrustRemoteCode = False,
     llm_port: LLMPort = None,
     num_tasks: Annotated[int | None, episodes_option(min=1, help="Play only the first of these tasks.")] = None,
     samples: Annotated[int, episodes_option(min=1, help="Attempts at each task.")] = 1,
@@ -63,43 +112,122 @@ def evaluate(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure how well a model or a player does: mean reward and pass@k over tasks, with 95% confidence intervals."""
+    """Measure how well a model or a player does: mean reward and pass@k over tasks, with 95% confidence intervals.
+
+    Several environments, models and players are a grid: each of them in each environment, in a folder of its own.
+    For an environment that a dataset declares (hf://datasets/ORG/REPO/ENV@REVISION, FOLDER/ENV) --split has its tasks.
+    """
     tasks = settings.get("tasks")
     if tasks is not None and tasks.isdecimal():
         num_tasks = min(int(settings.pop("tasks")), num_tasks or int(tasks))
-    address = model_address(None, settings.get("llm_endpoint"), llm_port)
-    played = play_settings(**{"environment": environment, **settings, "llm_endpoint": address})
-    with refusing():
-        check_play(played)
-        compared = None
-        if compare is not None:
-            compared = import_module("openenv.train.evaluation.comparison").earlier_evaluation(compare)
-    played = played.model_copy(update={"environment": played_environment(environment, "eval", played.base_url)})
-    folder = output or _new_folder(played)
+    with_tasks = [_with_tasks(name, split, settings, trusted=trust_remote_code) for name in environments]
+    played = _played(
+        with_tasks, players or (), models or (), model_address(None, settings.get("llm_endpoint"), llm_port)
+    )
+    options = {
+        "num_tasks": num_tasks,
+        "samples": samples,
+        "ks": k or (),
+        "success_reward": success_reward,
+        "sessions": sessions,
+    }
     console = Console(stderr=as_json)
+    folder = output or _new_folder(played)
     try:
-        evaluation = import_module("openenv.train.evaluation.evaluating").evaluate(
-            played,
-            folder,
-            num_tasks=num_tasks,
-            samples=samples,
-            ks=k or (),
-            success_reward=success_reward,
-            sessions=sessions,
-            compared=compared,
-            console=console,
-        )
+        if len(played) == 1:
+            _evaluate_one(played[0], folder, compare, options, console, as_json=as_json)
+        elif compare is None:
+            _evaluate_all(played, folder, options, console, as_json=as_json)
+        else:
+            raise ConfigurationError(f"--compare is for one evaluation, and there are {len(played)}; leave it out.")
     except KeyboardInterrupt:
         console.print(f"Interrupted. To continue: the same command with --output {quote(str(folder))}", soft_wrap=True)
         raise
+
+
+def _with_tasks(environment: str, split: str | None, settings: Mapping[str, Any], *, trusted: bool) -> dict[str, Any]:
+    """Return the settings for an environment; those of a dataset's environment have what runs it, and its tasks."""
+    with refusing():
+        kind = Target.of(environment).kind
+    if kind is TargetKind.DATASET:
+        runs, tasks = dataset_environment(environment, split, trusted=trusted)
+        return {**settings, "environment": runs, "tasks": tasks}
+    if split is not None:
+        raise ConfigurationError(f"Expected --split with an environment of a dataset, got {environment}: use --tasks.")
+    return {"environment": environment, **settings}
+
+
+def _played(
+    environments: Sequence[Mapping[str, Any]], players: Sequence[PlayerName], models: Sequence[str], address: str | None
+) -> list["PlaySettings"]:
+    """Return the settings of each player in each environment, all of them checked before the first one plays."""
+    base_url = environments[0].get("base_url")
+    if len(environments) > 1 and base_url is not None:
+        raise ConfigurationError("--base-url is the address of one environment's server, and there are several.")
+    agents: list[dict[str, Any]] = [{"model": model, "llm_endpoint": address} for model in models]
+    agents += [{"player": player.value, "llm_endpoint": None if models else address} for player in players]
+    agents = agents or [{"llm_endpoint": address}]
+    played = [play_settings(**{**settings, **agent}) for settings in environments for agent in agents]
+    with refusing():
+        for each in played:
+            check_play(each)
+    targets = {name: played_environment(name, "eval", base_url) for name in {each.environment for each in played}}
+    return [each.model_copy(update={"environment": targets[each.environment]}) for each in played]
+
+
+def _evaluate_one(
+    played: "PlaySettings",
+    folder: Path,
+    compare: Path | None,
+    options: Mapping[str, Any],
+    console: Console,
+    *,
+    as_json: bool,
+) -> None:
+    compared = None
+    if compare is not None:
+        with refusing():
+            compared = import_module("openenv.train.evaluation.comparison").earlier_evaluation(compare)
+    evaluate_in = import_module("openenv.train.evaluation.evaluating").evaluate
+    evaluation = evaluate_in(played, folder, compared=compared, console=console, **options)
     if as_json:
         typer.echo((folder / "results.json").read_text("utf-8"))
     else:
         _show(evaluation, folder, console)
 
 
-def _new_folder(settings: "PlaySettings") -> Path:
-    label = f"{Path(settings.name).name}-{Path(settings.who).name}-{datetime.now():%Y%m%d-%H%M%S}"
+def _evaluate_all(
+    played: Sequence["PlaySettings"], folder: Path, options: Mapping[str, Any], console: Console, *, as_json: bool
+) -> None:
+    """Evaluate a grid, and end with status 1 if one of its cells failed."""
+    evaluate_grid = import_module("openenv.train.evaluation.grid").evaluate_grid
+    cells = evaluate_grid(played, folder, console=console, **options)
+    if as_json:
+        typer.echo((folder / "grid.json").read_text("utf-8"))
+    else:
+        _show_grid(cells, folder, console)
+    if any(cell.problem is not None for cell in cells):
+        raise typer.Exit(1)
+
+
+def _show_grid(cells: Sequence["GridCell"], folder: Path, console: Console) -> None:
+    rows = [cell.row for cell in cells]
+    shown = [name for name in _SHOWN_OF_GRID if any(row[name] for row in rows)]
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in shown:
+        table.add_column(name, style="bold" if name == "environment" else None)
+    for row in rows:
+        table.add_row(*(escape(row[name]) for name in shown))
+    console.print()
+    console.print(table)
+    lines = [f"{row['player']} on {row['environment']}: {row['note']}" for row in rows if row["note"]]
+    for line in ["", *lines, f"report {folder / 'report.md'}", f"page   {folder / 'report.html'}"]:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def _new_folder(played: Sequence["PlaySettings"]) -> Path:
+    who = Path(played[0].who).name if len(played) == 1 else "grid"
+    label = f"{Path(played[0].name).name}-{who}-{datetime.now():%Y%m%d-%H%M%S}"
     return Path("evals") / re.sub(r"[^\w.-]+", "-", label)
 
 
@@ -138,10 +266,11 @@ def _show(evaluation: "Evaluation", folder: Path, console: Console) -> None:
 
 
 def _show_failures(evaluation: "Evaluation", console: Console) -> None:
-    for kind, count in evaluation.failures.items():
-        episodes = "1 episode, which counts" if count == 1 else f"{count} episodes, which count"
-        console.print(f"{kind.capitalize()} in {episodes} for nothing.", style="yellow", highlight=False, markup=False)
     if evaluation.failures:
+        count = evaluation.failed
+        failed = "1 episode failed and counts" if count == 1 else f"{count} episodes failed and count"
+        kinds = failures_text(evaluation.failures)
+        console.print(f"{failed} for nothing: {kinds}.", style="yellow", highlight=False, markup=False, soft_wrap=True)
         first = f"The first time: {evaluation.first_failure}"
         console.print(first, style="yellow", highlight=False, markup=False)
 

@@ -56,6 +56,7 @@ from openenv.core.exceptions import (
 from openenv.core.plain_values import plain_value
 from openenv.core.providers.base import Provider, RuntimeProvider
 from openenv.core.providers.undeclared import as_provider
+from openenv.core.tasks.row_cursor import RowCursor
 from openenv.core.wire.messages import MessageType
 from openenv.core.wire.names import API_KEY_HEADER, TOKEN_VARIABLE
 from openenv.core.wire.results import ImageFile, Picture
@@ -143,6 +144,10 @@ class EnvClient(Bootstrapping, Done, ABC, Generic[ActT, ObsT, StateT]):
     # The same socket, once a request was sent over it.
     _ws_with_requests: Any = None
     _made_with: tuple[tuple[Any, ...], dict[str, Any]]
+    # Tasks of the resets, where the environment is a dataset's; set by AutoEnv, and the same for further sessions.
+    _row_cursor: RowCursor | None = None
+    # Index of the row of the last reset there.
+    _row_index: int | None = None
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Note what it is made with, for further ones like it."""
@@ -376,6 +381,7 @@ class EnvClient(Bootstrapping, Done, ABC, Generic[ActT, ObsT, StateT]):
         other = type(self)(*args, **kwargs)
         other._base_url, other._headers, other._provider = self._base_url, self._headers, None  # the same class
         other._has_provider_headers = self._has_provider_headers
+        other._row_cursor = self._row_cursor
         return other
 
     def _slot_formats(self, count: int) -> Sequence[WireFormat[ActT, ObsT, StateT]]:
@@ -526,11 +532,42 @@ class EnvClient(Bootstrapping, Done, ABC, Generic[ActT, ObsT, StateT]):
         """
         return await asyncio.to_thread((await self.task_api()).list_tasks, split)
 
+    def take_tasks(self, rows: RowCursor) -> None:
+        """Have each reset pass the next row of a dataset, or that of an ``index``; ``AutoEnv`` calls this.
+
+        Args:
+            rows: The rows, which sessions that are opened from this one share.
+        """
+        self._row_cursor = rows
+
+    @property
+    def dataset(self) -> Any:
+        """Rows of the dataset's split whose environment this is, as ``AutoEnv`` made it; ``None`` for any other."""
+        return None if self._row_cursor is None else self._row_cursor.rows
+
+    @property
+    def dataset_ref(self) -> str | None:
+        """Reference of that dataset's environment, on the Hub with its commit; ``None`` for any other."""
+        return None if self._row_cursor is None else self._row_cursor.reference
+
+    @property
+    def dataset_index(self) -> int | None:
+        """Index of the row of the episode; ``None`` before the first reset, and for any other environment."""
+        return self._row_index
+
+    @property
+    def current_row(self) -> Mapping[str, Any] | None:
+        """The row of the episode, with all its columns; ``None`` before the first reset."""
+        if self._row_cursor is None or self._row_index is None:
+            return None
+        return self._row_cursor.row(self._row_index)
+
     def reset(self, /, **kwargs: Any) -> Coroutine[Any, Any, StepResult[ObsT]]:
         """Start an episode.
 
         Args:
-            **kwargs: ``seed``, ``episode_id`` and the task's parameters, as the environment's ``reset`` takes them.
+            **kwargs: ``seed``, ``episode_id`` and the task's parameters, as the environment's ``reset`` takes them. For
+                an environment of a dataset these are the next row's, or the row's at ``index``.
 
         Returns:
             The first observation.
@@ -542,6 +579,9 @@ class EnvClient(Bootstrapping, Done, ABC, Generic[ActT, ObsT, StateT]):
             ResponseTimeoutError: No answer came within ``message_timeout_s``.
             InvalidAnswerError: What came is no answer, or does not fit the client's classes.
         """
+        if self._row_cursor is not None:
+            self._row_index = self._row_cursor.choose(kwargs.pop("index", None))
+            kwargs = self._row_cursor.arguments(self._row_index, kwargs)
         return self._exchange(RESET, to_json(kwargs, fallback=plain_value), MessageType.OBSERVATION, self._parse_reset)
 
     def _parse_reset(self, payload: dict[str, Any]) -> StepResult[ObsT]:

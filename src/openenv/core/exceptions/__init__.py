@@ -67,6 +67,7 @@
     │   └── ServerNotReadyError (TimeoutError)  it was not ready in time
     ├── HubError (RuntimeError)                 the Hugging Face Hub rejected a request, or could not be reached
     ├── GitServerError (RuntimeError)           a Git server or a Git command failed
+    ├── VerdictError (ValueError)               the verdict of a judge can't be read
     ├── SandboxError (RuntimeError)             a sandbox can't execute a request
     │   ├── SandboxUnavailableError             this machine has no sandbox
     │   └── SandboxFileError                    a file in the sandbox can't be read or written
@@ -91,6 +92,7 @@ from openenv.core.exceptions.base import (
     SandboxFileError,
     SandboxUnavailableError,
     ServerNotReadyError,
+    VerdictError,
 )
 from openenv.core.exceptions.client import (
     ClientModeError,
@@ -227,4 +229,5 @@ __all__ = [
     "ToolArgumentsError",
     "ToolCallError",
     "UnauthorizedError",
+    "VerdictError",
 ]

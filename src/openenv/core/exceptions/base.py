@@ -90,6 +90,20 @@ class EnvironmentNotFoundError(OpenEnvError, LookupError, ValueError):
     """No environment has this name. A ``ValueError`` too, as programs for the public package expect."""
 
 
+class VerdictError(OpenEnvError, ValueError):
+    """The verdict of a judge can't be read. No reward is made up in its place.
+
+    Args:
+        reason: What was expected and what came.
+        answer: The judge's answer.
+    """
+
+    def __init__(self, reason: str, answer: str) -> None:
+        self.reason = reason
+        self.answer = answer
+        super().__init__(f"{reason} The judge's answer: {answer!r:.200}")
+
+
 class SandboxError(OpenEnvError, RuntimeError):
     """A sandbox can't execute a request."""
 

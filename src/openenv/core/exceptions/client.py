@@ -184,8 +184,8 @@ class MissingRewardError(InvalidAnswerError):
     def __init__(self, message: str | None = None) -> None:
         super().__init__(
             message
-            or "The result that ended the episode has no reward; expected a finite number, 0 included. The episode does "
-            "not count."
+            or "The result that ended the episode has no reward; expected a finite number, 0 included. The episode "
+            "does not count."
         )
 
 

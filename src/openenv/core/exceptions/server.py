@@ -165,6 +165,7 @@ class EnvironmentProcessEndedError(EnvironmentFailedError):
         super().__init__(
             f"The environment's process {how}; the {operation} {fate}. A reset starts a new episode in a new process.",
             may_have_happened=may_have_happened,
+            failure=FailureKind.PROCESS_ENDED.value,
         )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Generic, TypeVar
 
+from openenv.core.exceptions import VerdictError
 from openenv.core.llm_answers import without_reasoning
 from openenv.core.llm_client import LLMClient
 
@@ -17,7 +18,6 @@ __all__ = ["Exchange", "VerdictError", "json_verdict", "number_verdict", "reques
 
 VerdictT = TypeVar("VerdictT")
 
-_LONGEST_QUOTE = 200
 _QUOTE = "«»"
 """Stands for what a judge quotes; no score has it."""
 _WORD = re.compile(r"[\w']+")
@@ -64,20 +64,6 @@ _REFUSAL = re.compile(
 )
 _MARKUP = re.compile(r"[*_]+|^\s*(?:#+|[-\u2022])\s")
 _AGAIN = "\n\nYour last answer could not be read: {reason} Answer again, with one object of JSON and nothing else."
-
-
-class VerdictError(ValueError):
-    """The verdict of a judge can't be read. No reward is made up in its place.
-
-    Args:
-        reason: What was expected and what came.
-        answer: The judge's answer.
-    """
-
-    def __init__(self, reason: str, answer: str) -> None:
-        self.reason = reason
-        self.answer = answer
-        super().__init__(f"{reason} The judge's answer: {answer!r:.{_LONGEST_QUOTE}}")
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 MAX_STREAM_ROWS = 100_000
 """Tasks of a function that are made and kept; those after them are not reached."""
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-_RESET, _TASK = "openenv_reset", "task"
+RESET_COLUMN = "openenv_reset"
+"""Column of an object that ``reset`` is passed instead of the row."""
+
+_TASK = "task"
 
 
 class RowStream:
@@ -215,16 +218,26 @@ class TaskSet(TaskSource):
             TaskNotFoundError: A function makes fewer tasks.
             ConfigurationError: The column ``openenv_reset`` has no object.
         """
+        shown = _shown(self.row(ref))
+        return copy.deepcopy({**shown, **self.fields(ref), "split": ref.split, "index": ref.index})
+
+    def fields(self, ref: TaskRef) -> Task:
+        """Return the part of a task that is for ``reset``: an object in one of its columns, or the whole row.
+
+        Raises:
+            TaskNotFoundError: A function makes fewer tasks.
+            ConfigurationError: The column ``openenv_reset`` has no object.
+        """
         row = self.row(ref)
-        fields = row.get(_RESET)
+        fields = row.get(RESET_COLUMN)
         if fields is None:
             fields = row[_TASK] if isinstance(row.get(_TASK), Mapping) else row
         if not isinstance(fields, Mapping):
             raise ConfigurationError(
-                f"{self}, {ref.split}[{ref.index}]: expected an object in the column {_RESET}, "
+                f"{self}, {ref.split}[{ref.index}]: expected an object in the column {RESET_COLUMN}, "
                 f"got {type(fields).__name__}."
             )
-        return copy.deepcopy({**_shown(row), **fields, "split": ref.split, "index": ref.index})
+        return fields
 
     def _listed(self, ref: TaskRef) -> dict[str, Any]:
         rows = self.splits[ref.split]
@@ -354,7 +367,8 @@ def _dataset(name: str, config: str | None, revision: str | None = None) -> Any:
         return load_dataset(name, config, revision=revision)
     except (OSError, ValueError, DatasetsError) as error:
         at = "" if revision is None else f", revision {revision}"
-        raise ConfigurationError(f"The tasks can't be read from the dataset {name}{at}: {error}") from error
+        cause = "" if error.__cause__ is None else f": {error.__cause__!s:.500}"
+        raise ConfigurationError(f"The tasks can't be read from the dataset {name}{at}: {error}{cause}") from error
 
 
 def _split_rows(origin: str, rows: Rows) -> dict[str, Rows]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
-from openenv.core.exceptions import EnvironmentFailedError
+from openenv.core.exceptions import EnvironmentFailedError, FailureKind
 from openenv.core.plain_values import single_value
 from openenv.core.wire.arrays import Written, nested
 from openenv.core.wire.types import BaseMessage, Observation, Scalar, dataclass_advice
@@ -139,16 +139,20 @@ def _finite(reward: Any) -> Scalar | None:
     if reward is None or isinstance(reward, bool) or (type(reward) is float and math.isfinite(reward)):
         return reward
     if isinstance(reward, str | bytes):
-        raise EnvironmentFailedError(f"The reward is {reward!r:.100}; expected a number or None.")
+        raise _invalid_reward(f"{reward!r:.100}; expected a number or None.")
     try:
         number = float(single_value(reward))  # numpy and torch scalars included
     except (TypeError, ValueError, RuntimeError):
-        raise EnvironmentFailedError(f"The reward is {reward!r:.100}; expected a number or None.") from None
+        raise _invalid_reward(f"{reward!r:.100}; expected a number or None.") from None
     except OverflowError:  # an integer too large for a float
         number = math.inf
     if not math.isfinite(number):
-        raise EnvironmentFailedError(f"The reward is {number}; expected a finite number or None.")
+        raise _invalid_reward(f"{number}; expected a finite number or None.")
     return reward if isinstance(reward, int) else number
+
+
+def _invalid_reward(reason: str) -> EnvironmentFailedError:
+    return EnvironmentFailedError(f"The reward is {reason}", failure=FailureKind.INVALID_REWARD.value)
 
 
 def _flag(value: Any) -> bool:

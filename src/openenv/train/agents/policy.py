@@ -10,7 +10,8 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from openenv.adapters.text import ActionText, observation_text
-from openenv.core.exceptions import ConfigurationError
+from openenv.core.client_types import StepResult
+from openenv.core.exceptions import ConfigurationError, OpenEnvError
 from openenv.records.run_folder import RunFolder
 from openenv.train.agents.agent import play
 from openenv.train.agents.player_agent import PlayerAgent, PlayerMaker, form_of, random_players, scripted_players
@@ -242,8 +243,10 @@ def _texts_with(
 ) -> Iterator[str]:
     seeds = training_seeds(config.seed, min(len(sessions), VOCABULARY_EPISODES))
     tasks = training_tasks(config.tasks, sessions, len(seeds), seed=config.seed, reset=reset)
-    results = sessions.reset_tasks(tasks)
-    openings = [observation_text(result.observation) for result in results]
+    results = sessions.try_reset(tasks)
+    openings = [observation_text(result.observation) for result in results if isinstance(result, StepResult)]
+    if not openings:
+        raise next(result for result in results if isinstance(result, OpenEnvError))
     yield from openings
     words = words_of(openings) or list("abc")
     for make_player in (random_players(sessions, actions, words), scripted_players(sessions)):

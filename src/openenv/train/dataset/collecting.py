@@ -21,7 +21,7 @@ from openenv.core.exceptions import (
 from openenv.core.rubrics.bounds import reaches
 from openenv.core.wire.results import PARTICIPANTS, ParticipantUsage
 from openenv.records.answers import AnswerCounts, AnswerRule
-from openenv.records.collection import Collection
+from openenv.records.collection import Collection, left_out_failures
 from openenv.records.prices import Prices, participants_in_lines
 from openenv.train.agents.agent import Agent, play
 from openenv.train.agents.opening import open_agent, opened_rule
@@ -56,6 +56,7 @@ class CollectResult:
         failed: Episodes in which the environment failed.
         mean_reward: Mean reward of those that are kept; ``None`` if there are none.
         model_failed: Episodes in which the model's server gave no answer that can be read.
+        failures: Numbers of the episodes that failed, by the kind of failure.
         answers: Numbers of their answers, of those that were left out for their reward too.
         rule: What an illegal answer did.
         participant_failed: Episodes in which a participant of the environment failed, such as its user.
@@ -72,6 +73,7 @@ class CollectResult:
     rule: AnswerRule = field(default_factory=AnswerRule)
     participant_failed: int = 0
     participants: dict[str, ParticipantUsage] = field(default_factory=dict)
+    failures: dict[str, int] = field(default_factory=dict)
 
     @property
     def warnings(self) -> list[str]:
@@ -159,22 +161,24 @@ class EpisodeKeeper:
 
     def add(self, played: PlayedEpisode) -> None:
         """Keep an episode, or note why it is left out."""
-        error = played.episode.error
+        episode = played.episode
+        error = episode.error
         if isinstance(error, _OF_THE_SERVER) and not isinstance(error, RequestGivenUpError):
             # The server is gone, or is full: the episode is left to be played another time.
             raise error
         if error is not None:
-            self._leave_out(played, f"{_failed(error)}: {error}")
-        elif self.min_reward is not None and not reaches(played.episode.reward, self.min_reward):
-            self._leave_out(played, f"reward below {self.min_reward:g}", _answers_in(played.episode))
+            # What was reached before a failure is no reward.
+            self._leave_out(played, f"{_failed(error)}: {error}", {"failure": episode.failure})
+        elif self.min_reward is not None and not reaches(episode.reward, self.min_reward):
+            below = {"reward": episode.reward, **_answers_in(episode)}
+            self._leave_out(played, f"reward below {self.min_reward:g}", below)
         else:
             line = line_of(played, self.environment, has_id=self.has_id)
             self.collection.add({**line, **self._spent(played)})
 
-    def _leave_out(self, played: PlayedEpisode, reason: str, answers: Mapping[str, Any] | None = None) -> None:
-        episode = played.episode
-        line = {"index": played.index, "task": episode.parameters, "reward": episode.reward}
-        self.collection.leave_out({**line, **(answers or {}), **self._spent(played)}, reason)
+    def _leave_out(self, played: PlayedEpisode, reason: str, why: Mapping[str, Any]) -> None:
+        line = {"index": played.index, "task": played.episode.parameters}
+        self.collection.leave_out({**line, **why, **self._spent(played)}, reason)
 
     def _spent(self, played: PlayedEpisode) -> dict[str, Any]:
         """Return tokens and cost of the model's answers, and the seconds, where known; and what participants used."""
@@ -264,8 +268,17 @@ def _result(collection: Collection, rule: AnswerRule, prices: Prices | None) -> 
     mean = fmean(rewards) if rewards else None
     answers = AnswerCounts.of_lines([*lines, *(line for line in left_out if "length" in line)])
     participant_failed = sum(reason.startswith(_PARTICIPANT_FAILED) for reason in reasons)
-    participants = participants_in_lines([*lines, *left_out], prices)
     below = len(reasons) - failed - model_failed - participant_failed
     return CollectResult(
-        collection, len(rewards), below, failed, mean, model_failed, answers, rule, participant_failed, participants
+        collection,
+        len(rewards),
+        below,
+        failed,
+        mean,
+        model_failed,
+        answers,
+        rule,
+        participant_failed,
+        participants_in_lines([*lines, *left_out], prices),
+        left_out_failures(left_out),
     )

@@ -185,12 +185,13 @@ class RunRecorder(RolloutTraces):
             "episode_id": episode.episode_id if self.has(episode.episode_id) else None,
             "group": group,
             "task": episode.parameters,
-            "reward": episode.reward,
+            "reward": episode.reward,  # with an error, what was reached before it
             "reward_components": episode.reward_components,
             "length": len(episode.turns),
             "illegal_actions": episode.illegal_actions,
             "cut_by": episode.cut_by,
             "error": None if episode.error is None else str(episode.error),
+            "failure": episode.failure,
         }
         return {name: value for name, value in fields.items() if value not in (None, {})}
 

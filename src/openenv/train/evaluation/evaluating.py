@@ -11,7 +11,7 @@ from rich.console import Console
 from openenv.core.exceptions import ConfigurationError, EnvironmentFailedError
 from openenv.core.rubrics.bounds import reaches
 from openenv.records.answers import AnswerCounts, AnswerRule, few_episodes_text, is_few
-from openenv.records.collection import Collection
+from openenv.records.collection import Collection, left_out_failures
 from openenv.records.evaluation import Estimate, Evaluation, LegalScores, TaskResult
 from openenv.records.prices import Spending, participants_in_lines
 from openenv.train.agents.opening import open_agent, opened_rule
@@ -21,6 +21,7 @@ from openenv.train.evaluation.comparison import check_common, comparison
 from openenv.train.evaluation.intervals import share_estimate
 from openenv.train.evaluation.pass_at_k import pass_at_k, pass_hat_k
 from openenv.train.evaluation.statistics import Statistics, TaskAttempt
+from openenv.train.evaluation.stored_episodes import played_versions, reuse_stored
 from openenv.train.evaluation.task_groups import task_groups
 from openenv.train.settings.play_settings import PlaySettings
 from openenv.train.tasks.task_choice import check_number, evaluation_tasks
@@ -44,7 +45,8 @@ def evaluate(
 
     What is left open for the model of a training run is as the run evaluates it: the same figures for the same seeds.
 
-    A folder that was begun with the same settings is continued; its ``results.json`` is the evaluation.
+    A folder that was begun with the same settings is continued; its ``results.json`` is the evaluation. Episodes that
+    were played with another version of the environment or the model are played again.
 
     Args:
         settings: Which environment is played, by whom and how. Without tasks, the episodes' seeds are those that no
@@ -97,6 +99,9 @@ def evaluate(
         rule = opened_rule(settings, opened)
         collection = Collection.open(output, {**settings.decisive(), "fallback": rule.fallback, "samples": samples})
         numbered = [(number * samples + sample, task) for number, task in enumerate(tasks) for sample in range(samples)]
+        reused = reuse_stored(collection, played_versions(settings, opened.package))
+        if reused is not None:
+            console.print(reused, highlight=False, markup=False, soft_wrap=True)
         keeper = EpisodeKeeper(collection, settings.name, has_seconds=settings.prices is not None)
         add_episodes(keeper, agent, numbered, opened, traces, console)
     evaluation = _evaluation(collection, settings, rule, tasks, samples, ks or sorted({1, samples}), success_reward)
@@ -172,7 +177,7 @@ def _evaluation(
         illegal_actions=statistics.illegal_actions,
         tasks=results,
         first_failure=failures[0]["reason"] if failures else None,
-        failures=dict(Counter(line["reason"].partition(":")[0] for line in failures)),
+        failures=left_out_failures(failures),
         spending=Spending.of_lines([*lines, *failures], settings.model, settings.price_list),
         participants=participants_in_lines([*lines, *failures], settings.price_list),
         limits=dict(Counter(line["cut_by"] for line in lines if "cut_by" in line)),

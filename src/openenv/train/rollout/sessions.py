@@ -249,17 +249,18 @@ class Sessions:
         return served
 
     def named_tasks(self, name: str) -> list[dict[str, Any]]:
-        """Return the tasks of a split, or those in a file; they are read once.
+        """Return the tasks of a split, in a file, or of a dataset; they are read once.
 
         Args:
-            name: A split of the environment's tasks, or a file of them.
+            name: A split of the environment's tasks, a file of them, or ``REF?split=NAME``.
 
         Raises:
             ConfigurationError: The file can't be read, or there are no tasks.
             OpenEnvError: The environment has no such split, or no tasks.
         """
         if name not in self._named:
-            self._named[name] = named_tasks(name, self.client)
+            task_sets = None if self.package is None else self.package.manifest.task_sets
+            self._named[name] = named_tasks(name, self.client, task_sets=task_sets)
         return self._named[name]
 
     def reset_tasks(self, tasks: Sequence[Mapping[str, Any]]) -> list[StepResult[Any]]:

@@ -13,6 +13,7 @@ from statistics import fmean
 from typing import Any
 
 from openenv.records.answers import CUT_ANSWERS, few_episodes_text, illegal_text, is_few, no_calls_text
+from openenv.records.failures import failures_in, failures_text
 from openenv.records.run_folder import RunFolder
 from openenv.records.scores import AFTER, BEFORE, RANDOM, SCRIPTED, WARMED_UP, Score, score_name
 from openenv.train.settings.config import TrainConfig
@@ -30,6 +31,9 @@ ILLEGAL_ANSWERS = 0.9
 
 CUT_EPISODES = 0.25
 """Share of episodes cut off from which rewards at their end are missing often enough to mislead."""
+
+FAILED_EPISODES = 0.1
+"""Share of failed episodes from which a group has too few others to compare, often enough to matter."""
 
 NO_CALLS = 0.25
 """Share of episodes without any call of a tool, from which the mean reward is more of what was not played."""
@@ -107,6 +111,7 @@ class _Steps:
     """The steps in which an environment was played."""
 
     def __init__(self, environment: str, metrics: Sequence[Mapping[str, Any]]) -> None:
+        self.environment = environment
         self._prefix = f"episode/{environment}/" if environment else "episode/"
         self.all = [row for row in metrics if f"{self._prefix}reward" in row]
         self.last = self.all[-LAST_STEPS:]
@@ -175,6 +180,7 @@ def _of_steps(
 ) -> Iterator[tuple[str, str]]:
     if not steps.are_enough:
         return
+    yield from _failures(steps)
     yield from _illegal_answers(steps)
     success = steps.success(scores)
     reward = steps.mean("reward")
@@ -186,6 +192,16 @@ def _of_steps(
     if no_calls >= NO_CALLS:
         remedy = "try examples first (--sft), or a model that calls tools"
         yield "no_calls", no_calls_text(no_calls, f" of the last {LAST_STEPS} steps", remedy)
+
+
+def _failures(steps: _Steps) -> Iterator[tuple[str, str]]:
+    failed = steps.mean("failed")
+    if failed is not None and failed >= FAILED_EPISODES:
+        yield (
+            "failed_episodes",
+            f"{failed:.0%} of the episodes of the last {LAST_STEPS} steps failed and teach nothing: "
+            f"{failures_text(failures_in(steps.last, steps.environment))}. Mend the commonest first.",
+        )
 
 
 def _illegal_answers(steps: _Steps) -> Iterator[tuple[str, str]]:

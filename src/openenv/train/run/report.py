@@ -32,6 +32,7 @@ from openenv.train.run.report_parts import (
     comparison_table,
     component_table,
     example_details,
+    failure_table,
     reward_histogram,
     row,
     start_rows,
@@ -219,6 +220,7 @@ def write_report(folder: RunFolder, config: TrainConfig, title: str) -> list[Tra
         "curve": base64.b64encode(folder.curve.read_bytes()).decode(),
         "scores": "".join(_score_row(player, score) for player, score in scores.items()),
         "components": component_table(scores),
+        "failures": failure_table(folder.read_metrics(), scores) if config.grpo else failure_table([], scores),
         "histograms": "".join(_histogram(name, scores) for name in names),
         "compared": "".join(
             comparison_table(scores[before], scores[after])

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from openenv.records.failures import failures_in, kind_text
 from openenv.records.run_start import RunStart
 from openenv.records.run_times import RunTimes
 from openenv.records.scores import Score, figure_name, side_by_side
@@ -16,6 +17,7 @@ __all__ = [
     "comparison_table",
     "component_table",
     "example_details",
+    "failure_table",
     "reward_histogram",
     "row",
     "start_rows",
@@ -74,6 +76,22 @@ def warning_section(warnings: Sequence[TrainingWarning]) -> str:
         return "<p>No warnings.</p>"
     items = "".join(f"<li>{cell(warning)}</li>" for warning in warnings)
     return f'<ul class="warnings">{items}</ul>'
+
+
+def failure_table(metrics: Sequence[Mapping[str, Any]], scores: Mapping[str, Score]) -> str:
+    """Return the numbers of failed episodes by kind, in training and in each evaluation; nothing without any."""
+    own = {"in training": failures_in(metrics)}
+    own |= {figure_name(player): score.failures for player, score in scores.items()}
+    rows = "".join(
+        row(where, count, kind, kind_text(kind)) for where, counts in own.items() for kind, count in counts.items()
+    )
+    if not rows:
+        return ""
+    head = "<tr><th>where<th>episodes<th>kind<th>failure</tr>"
+    return (
+        "<h2>Failed episodes</h2><p>They are in no mean, no baseline and no score: a failure is no reward of 0.</p>"
+        f'<div class="card"><table>{head}{rows}</table></div>'
+    )
 
 
 def reward_histogram(rewards: Mapping[str, Sequence[float]]) -> str:

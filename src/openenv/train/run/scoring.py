@@ -1,5 +1,6 @@
 """Scores of a run on the same tasks: the model before, in and after the training, a random and a scripted player."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from statistics import fmean
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from transformers import TrainerCallback
 
 from openenv.core.exceptions import OpenEnvError
+from openenv.records.failures import failures_text
 from openenv.records.scores import (
     AFTER,
     BEFORE,
@@ -79,6 +81,7 @@ class TrainingEvaluations(TrainerCallback):
     def _evaluate(self, model: Any, step: int) -> dict[str, float]:
         """Play the tasks of the comparison in each environment; the first figure is the mean over environments."""
         metrics = {}
+        failures: Counter[str] = Counter()
         for name, policy in self._policies.items():
             config, sessions = self._run.config.parts[name], self._run.sessions[name]
             # The episodes of the step that comes next have the same weights.
@@ -89,7 +92,9 @@ class TrainingEvaluations(TrainerCallback):
             # The training's display stays: a terminal has room for one.
             reached = score(agent, sessions, config, recorder=recorder)
             metrics[evaluation_metric(name)] = reached.mean_reward
-        return {evaluation_metric(""): fmean(metrics.values()), **metrics}
+            failures.update(reached.failures)
+        counts = {f"evaluation/failures/{kind}": float(count) for kind, count in failures.items()}
+        return {evaluation_metric(""): fmean(metrics.values()), **metrics, **counts}
 
 
 def score_before(run: OpenRun, policies: Mapping[str, Policy]) -> None:
@@ -125,7 +130,8 @@ def _score(run: OpenRun, policies: Mapping[str, Policy], player: str) -> None:
             run.folder.write_scores(scores)
         found = scores[key]
         legal = f", legal answers {found.legal}" if found.legal else ""
-        run.show(f"{figure_name(key):<{width}}  mean reward {found.mean_reward:+.3f}{legal}")
+        failed = f", failed: {failures_text(found.failures)}" if found.failures else ""
+        run.show(f"{figure_name(key):<{width}}  mean reward {found.mean_reward:+.3f}{legal}{failed}")
 
 
 def _evaluate(run: OpenRun, policy: Policy, player: str, name: str) -> Score | None:

@@ -1,10 +1,12 @@
-"""Tasks of trainings, evaluations and collections: a split of the environment's own, those in a file, or seeds."""
+"""Tasks of trainings, evaluations and collections: a split of the environment's, a file, a dataset, or seeds."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, Protocol
 
+from openenv.auto.dataset.opening import open_dataset
+from openenv.auto.dataset.reference import split_of_tasks
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.sync_client import SyncEnvClient
 from openenv.core.tasks.listed_tasks import read_resets
@@ -37,13 +39,25 @@ def check_number(name: str, value: int | None) -> None:
         raise ConfigurationError(f"Expected {name} to be 1 or more, got {value}.")
 
 
-def named_tasks(name: str, client: Client, num_tasks: int | None = None) -> list[Task]:
-    """Return what ``reset`` is passed for the tasks of a split or a file: all, or the first; refuse a list of fewer."""
+def named_tasks(name: str, client: Client, task_sets: Mapping[str, str] | None = None) -> list[Task]:
+    """Return what ``reset`` is passed for the tasks of a name.
+
+    Args:
+        name: A split of the environment, a file, or ``REF?split=NAME`` for the rows of a dataset's environment.
+        client: A client of the environment.
+        task_sets: References by names that ``REF`` may be, as ``task_sets`` in ``openenv.yaml`` has them.
+    """
     path = Path(name)
-    tasks = read_resets(path.resolve()) if path.suffix in TASK_FILES else task_rows(client, name)
+    found = split_of_tasks(name)
+    if found is not None:
+        reference, split = found
+        opened = open_dataset((task_sets or {}).get(reference, reference))
+        tasks = opened.resets(split, client.schemas().get("reset"))
+    else:
+        tasks = read_resets(path.resolve()) if path.suffix in TASK_FILES else task_rows(client, name)
     if not tasks:
         raise ConfigurationError(f"Expected at least one task in {name}, found none.")
-    return tasks if num_tasks is None else _first(name, tasks, num_tasks)
+    return tasks
 
 
 def listed_tasks(

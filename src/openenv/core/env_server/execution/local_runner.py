@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from openenv.core.env_server.execution.executors import Executor, InlineExecutor, Raised, discard
+from openenv.core.env_server.execution.failures import failure_details
 from openenv.core.env_server.execution.introspection import (
     EnvironmentFactory,
     EnvironmentMethod,
@@ -476,4 +477,4 @@ def _failure(error: BaseException, operation: str, session_name: str | None) -> 
     if isinstance(error, RequestError):
         return error
     logger.error("%s of an environment raised", operation, exc_info=error, extra={"session": session_name})
-    return EnvironmentFailedError(message_of(error), origin=origin_of(error))
+    return EnvironmentFailedError(message_of(error), origin=origin_of(error), **failure_details(error))

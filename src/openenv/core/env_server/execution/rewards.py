@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from openenv.core.env_server.execution.failures import failure_details
 from openenv.core.exceptions import EnvironmentFailedError, EnvironmentTimeoutError, RequestError
 from openenv.core.rubrics.base import Rubric, failed_component, running_component, tick
 from openenv.core.rubrics.trajectory import TrajectoryRubric
@@ -82,7 +83,7 @@ class ScoredStep:
         beginning = f"The reward component {component!r} raised "
         message = f"{beginning}{type(cause).__name__}: {message_of(cause)}"
         origin = None if error.origin is None else beginning + error.origin
-        return EnvironmentFailedError(message, origin=origin, component=component)
+        return EnvironmentFailedError(message, origin=origin, component=component, **failure_details(cause))
 
     def _step_rewards(self) -> list[float] | None:
         """Return the credit of the steps of an episode that has ended, where the rubric has just scored it."""

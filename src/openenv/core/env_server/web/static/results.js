@@ -92,6 +92,7 @@ function Summary({ summary }) {
     <${Doubts} rule=${summary.illegal_rule} warnings=${summary.warnings} />
     ${summary.problem !== null && html`<p class="problem said-of" role="alert">${summary.problem}</p>`}
     ${summary.first_left_out && html`<p class="note said-of">${summary.left_out === 1 ? "1 episode is" : `${summary.left_out} episodes are`} left out. The first: ${summary.first_left_out}</p>`}
+    ${summary.failures_text && html`<p class="note said-of" data-testid="failures">Failures, which are no rewards of 0: ${summary.failures_text}</p>`}
     ${summary.unreadable > 0 && html`<p class="note said-of">${summary.unreadable === 1 ? "1 line of episodes.jsonl is" : `${summary.unreadable} lines of episodes.jsonl are`} no episode and not shown.</p>`}
     ${Object.keys(settings).length > 0 && html`<details class="more"><summary>Settings</summary><${Json} value=${settings} label="Settings" /></details>`}
   </section>`;

@@ -127,6 +127,8 @@ function chartsOf(rows) {
   const last = (metric) => words(metric.split("/").pop());
   const reward = named("episode/reward");
   const parts = metrics.filter((metric) => metric.startsWith("episode/reward_components/"));
+  const failures = metrics.filter((metric) => metric.startsWith("episode/failures/"));
+  const every = (metric) => rows.map((row) => [row.step, row[metric] ?? 0]); // a step without such a failure has no number
   const environments = metrics.filter((metric) => /^episode\/[^/]+\/reward$/.test(metric));
   const charts = [
     { title: "Reward", large: true, series: [
@@ -138,6 +140,7 @@ function chartsOf(rows) {
     ] },
     { title: "Reward by environment", series: environments.map((metric) => ({ name: metric.split("/")[1], points: named(metric) })) },
     { title: "Reward by component", series: parts.map((metric) => ({ name: last(metric), points: named(metric) })) },
+    { title: "Failed episodes by kind", series: failures.map((metric) => ({ name: last(metric), points: every(metric) })) },
     { title: "Where a step's time goes, in seconds", series: ACTIVITIES.map((name) => ({ name, points: named(`time/${name}`) })) },
     ...METRICS.map(([title, metric]) => ({ title, series: [{ name: last(metric), points: named(metric) }] })),
   ];

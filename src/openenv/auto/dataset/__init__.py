@@ -1,0 +1,1 @@
+"""Environments that a repository of a dataset declares in its ``environment.yaml``, with its rows as their tasks."""

@@ -1,0 +1,1 @@
+"""``openenv env``: the environments that a dataset declares."""

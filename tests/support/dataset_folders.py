@@ -1,0 +1,42 @@
+"""A dataset's repository whose rows are tasks of the environment Wordle."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+ENVIRONMENT_YAML = """spec_version: hf-rl-env-0.1
+environments:
+  - id: words
+    title: Short words
+    splits: [train, test]
+    frameworks:
+      openenv: {min_version: ">=0.3.0", package: wordle, resources: {cpus: 1}}
+"""
+
+ROWS = {
+    "train": [{"id": "a", "word_length": 4, "seed": 1, "note": "short"}, {"id": "b", "word_length": 6, "seed": 2}],
+    "test": [{"id": "c", "word_length": 5, "seed": 3}],
+}
+
+
+def dataset_files(
+    text: str = ENVIRONMENT_YAML, rows: dict[str, list[dict[str, Any]]] | None = None
+) -> dict[str, bytes]:
+    """Return the files of a repository, by their paths."""
+    data = {f"data/{split}.jsonl": lines_of(each) for split, each in (ROWS if rows is None else rows).items()}
+    return {"environment.yaml": text.encode(), **data}
+
+
+def dataset_folder(
+    folder: Path, text: str = ENVIRONMENT_YAML, rows: dict[str, list[dict[str, Any]]] | None = None
+) -> Path:
+    """Write a repository into a folder."""
+    for path, content in dataset_files(text, rows).items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(content)
+    return folder
+
+
+def lines_of(rows: list[dict[str, Any]]) -> bytes:
+    """Return rows as JSON Lines."""
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
