@@ -454,11 +454,7 @@ def model_client(model: str, *, temperature: float = 0.0, max_tokens: int = 4096
         ) from error
     if not name:
         raise ConfigurationError(f"Expected a model's name before its address, as in NAME@{address}, got {model!r}.")
-    options: dict[str, Any] = {
-        "api_key": model_api_key(address),
-        "temperature": temperature,
-        "max_tokens": max_tokens,
-    }
+    options: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens, "api_key": model_api_key(address)}
     if host == "api.anthropic.com":
         return AnthropicClient(address, None, name, **options)
     reasons = host == "api.openai.com" and _REASONING_MODELS.match(name) is not None

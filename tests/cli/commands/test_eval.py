@@ -201,6 +201,17 @@ def test_tokens_and_prices(openenv_here: Any, tmp_path: Path) -> None:
     assert "models.climber.input is not as prices are" in " ".join(ended.stderr.replace("│", " ").split())
 
 
+def test_what_a_user_in_the_environment_has_said_is_shown_apart(openenv_here: Any, tmp_path: Path) -> None:
+    booking = str(Path(__file__).parents[3] / "examples" / "users" / "booking.py")
+    played = ("--player", "random", "--max-turns", "3", "--no-traces")
+    evaluated = openenv_here("eval", booking, *played, "--tasks", "4", "--output", "e").stdout
+    replies = json.loads((tmp_path / "e" / "results.json").read_text())["participants"]["guest"]["replies"]
+    assert replies >= 4, "the guest begins"
+    assert f"\nguest: {replies} replies\n" in evaluated
+    collected = openenv_here("collect", booking, *played, "--episodes", "2", "--output", "c").stdout
+    assert re.search(r"^guest: \d+ replies$", collected, re.MULTILINE)
+
+
 def test_a_grid_of_environments_and_players(openenv_here: Any, tmp_path: Path) -> None:
     command = ("eval", "catch", "wordle", "--player", "random", "--player", "scripted", "--tasks", "3", "--output", "e")
     ended = openenv_here(*command, "--no-traces")

@@ -183,7 +183,7 @@ class StepResult(Done, Generic[ObsT]):
 
     @property
     def participants(self) -> dict[str, ParticipantUsage]:
-        """What the environment's participants, such as a user or an opponent, have used in the episode, by name."""
+        """Usage of the environment's participants, such as a user or an opponent, in the episode so far, by name."""
         return participants_of(self._reported(PARTICIPANTS))
 
     def _reported(self, name: str) -> Any:

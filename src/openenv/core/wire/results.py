@@ -382,6 +382,11 @@ def component_totals(steps: Iterable[Mapping[str, float]]) -> dict[str, float]:
     return totals
 
 
+def known_sum(one: _Number | None, other: _Number | None) -> _Number | None:
+    """Return the sum of two numbers; ``None`` where one is not known."""
+    return None if one is None or other is None else one + other
+
+
 @dataclass(frozen=True)
 class ParticipantUsage:
     """Replies of a participant, such as an environment's user or an opponent, and what they took.
@@ -408,9 +413,9 @@ class ParticipantUsage:
         """Return the sum, with the last known model; of an unknown number there is no sum."""
         return ParticipantUsage(
             self.replies + other.replies,
-            _sum(self.input_tokens, other.input_tokens),
-            _sum(self.output_tokens, other.output_tokens),
-            _sum(self.cost_usd, other.cost_usd),
+            known_sum(self.input_tokens, other.input_tokens),
+            known_sum(self.output_tokens, other.output_tokens),
+            known_sum(self.cost_usd, other.cost_usd),
             other.model or self.model,
         )
 
@@ -461,7 +466,3 @@ def participant_totals(episodes: Iterable[Mapping[str, ParticipantUsage]]) -> di
         for name, usage in participants.items():
             totals[name] = totals.get(name, NO_REPLIES) + usage
     return totals
-
-
-def _sum(one: _Number | None, other: _Number | None) -> _Number | None:
-    return None if one is None or other is None else one + other

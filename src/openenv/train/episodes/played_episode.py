@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
+from openenv.core.wire.results import known_sum
 from openenv.train.episodes.episode import Episode
 
 __all__ = ["NO_USAGE", "Message", "PlayedEpisode", "Usage", "text_of"]
 
 Message = dict[str, Any]
-_Number = TypeVar("_Number", int, float)
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ class Usage:
     def __add__(self, other: "Usage") -> "Usage":
         """Return the sum, with the last known version; of an unknown number there is no sum."""
         return Usage(
-            _sum(self.input_tokens, other.input_tokens),
-            _sum(self.output_tokens, other.output_tokens),
-            _sum(self.cost_usd, other.cost_usd),
+            known_sum(self.input_tokens, other.input_tokens),
+            known_sum(self.output_tokens, other.output_tokens),
+            known_sum(self.cost_usd, other.cost_usd),
             other.model_version or self.model_version,
         )
 
@@ -62,10 +62,6 @@ class PlayedEpisode:
     tools: list[dict[str, Any]]
     usage: Usage | None = None
     token_texts: Mapping[int, str] = field(default_factory=dict)
-
-
-def _sum(one: _Number | None, other: _Number | None) -> _Number | None:
-    return None if one is None or other is None else one + other
 
 
 def text_of(content: str | list[dict[str, Any]]) -> str:
