@@ -13,7 +13,7 @@ environments:
       openenv: {min_version: ">=0.3.0", package: wordle, resources: {cpus: 1}}
 """
 
-ROWS = {
+ROWS: dict[str, list[dict[str, Any]]] = {
     "train": [{"id": "a", "word_length": 4, "seed": 1, "note": "short"}, {"id": "b", "word_length": 6, "seed": 2}],
     "test": [{"id": "c", "word_length": 5, "seed": 3}],
 }

@@ -2,7 +2,7 @@
 
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from keyword import iskeyword
 from pathlib import Path
 from random import Random
@@ -44,13 +44,16 @@ class CodeTask:
 
 
 class GeneratedCodeTasks(GeneratedTasks):
-    """Tasks made by chance of the problems, the same task at the same index."""
+    """Tasks made by chance of the problems, the same task at the same index.
+
+    The key of a task is its prompt: no problem with the same values is in two splits.
+    """
 
     def make(self, place: TaskRef, difficulty: str | None) -> CodeTask:
         """Make a task; of any difficulty where that is ``None``."""
         chance = rng("code_feedback", place.split, place.index)
-        problem = chance.choice([one for one in PROBLEMS if difficulty in (None, one.difficulty)])
-        values = problem.parameters(chance)
+        problems = [one for one in PROBLEMS if difficulty in (None, one.difficulty)]
+        problem, values = self.draw(place, partial(_drawn, chance, problems))
         namespace: dict[str, Any] = {}
         exec(problem.solved(values), namespace)  # noqa: S102  # our own code
         tests: list[Test] = []
@@ -58,6 +61,13 @@ class GeneratedCodeTasks(GeneratedTasks):
             expected = as_json_values(namespace[problem.name](*deepcopy(arguments)))
             tests.append(Test(arguments, expected, len(tests) < SHOWN_TESTS))
         return CodeTask(problem.asked(values), problem.name, tuple(tests))
+
+
+def _drawn(chance: Random, problems: list[Problem]) -> tuple[str, tuple[Problem, Values]]:
+    """Draw a problem with its values; returns them after the key of the task."""
+    problem = chance.choice(problems)
+    values = problem.parameters(chance)
+    return f"{problem.name}: {problem.asked(values)}", (problem, values)
 
 
 def _different(chance: Random, problem: Problem, values: Values) -> list[list[Any]]:

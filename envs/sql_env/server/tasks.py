@@ -1,7 +1,9 @@
 """Sources of tasks: made by chance, or read from a file."""
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from random import Random
 
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.seeding import rng
@@ -35,15 +37,20 @@ class SqlTask:
 
 
 class GeneratedSqlTasks(GeneratedTasks):
-    """Databases and questions made by chance, the same ones at the same index."""
+    """Databases and questions made by chance, the same ones at the same index.
+
+    The key of a task is its database: no two splits have tasks about the same rows. Questions may be the same, with
+    other answers.
+    """
 
     def make(self, place: TaskRef, database: str | None, difficulty: str | None) -> SqlTask:
         """Make a task; what is ``None`` is left to chance."""
         chance = rng("sql", place.split, place.index)
         database = chance.choice(DATABASES) if database is None else database
         difficulty = chance.choice(DIFFICULTIES) if difficulty is None else difficulty
+        number = self.draw(place, partial(_drawn, chance, database))
         kinds = [kind for kind in QUESTIONS if (kind.database, kind.difficulty) == (database, difficulty)]
-        connection = make_database(database, chance)
+        connection = make_database(database, rng(number, database))
         kind = chance.choice(kinds)
         cursor = connection.execute(kind.values)
         places = [column[0] for column in cursor.description]
@@ -51,6 +58,12 @@ class GeneratedSqlTasks(GeneratedTasks):
         image = connection.serialize()
         connection.close()
         return SqlTask(database, image, kind.asked(values), kind.answered(values), kind.ordered, difficulty)
+
+
+def _drawn(chance: Random, database: str) -> tuple[str, int]:
+    """Draw the number that a database's rows are made of; returns it after the key."""
+    number = chance.getrandbits(64)
+    return f"{database} {number}", number
 
 
 class SqlTaskFile(TaskSet):

@@ -1,7 +1,8 @@
 """Sources of tasks: made by chance, or read from a file."""
 
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from pydantic import ValidationError
@@ -18,13 +19,22 @@ _MOST_FILE_BYTES = 2**20
 
 
 class GeneratedTerminalTasks(GeneratedTasks):
-    """Tasks made by chance, the same task at the same index."""
+    """Tasks made by chance, the same task at the same index.
+
+    The key of a task is all of it, as the same request needs other commands for other files.
+    """
 
     def make(self, place: TaskRef, family: str | None, difficulty: str | None) -> TerminalTask:
         """Make a task; what is ``None`` is left to chance."""
         chance = rng("terminal", place.split, place.index)
-        chosen = chance.choice(tuple(FAMILIES)), chance.choice(DIFFICULTIES)
-        return FAMILIES[family or chosen[0]](chance, difficulty or chosen[1])
+        return self.draw(place, partial(_drawn, chance, family, difficulty))
+
+
+def _drawn(chance: Random, family: str | None, difficulty: str | None) -> tuple[str, TerminalTask]:
+    """Draw a task; returns it after its key."""
+    chosen = chance.choice(tuple(FAMILIES)), chance.choice(DIFFICULTIES)
+    task = FAMILIES[family or chosen[0]](chance, difficulty or chosen[1])
+    return task.model_dump_json(), task
 
 
 class TerminalTaskFile(TaskSet):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from openenv.core.tasks.listed_tasks import read_tasks as read_tasks
     from openenv.core.tasks.sources import GeneratedTasks as GeneratedTasks
     from openenv.core.tasks.sources import TaskSource as TaskSource
+    from openenv.core.tasks.sources import split_of as split_of
     from openenv.core.tasks.task_files import Task as Task
     from openenv.core.tasks.task_set import TaskFile as TaskFile
     from openenv.core.tasks.task_set import TaskSet as TaskSet
@@ -32,7 +33,7 @@ else:
                 "TaskRef",
                 "read_tasks",
             ),
-            "openenv.core.tasks.sources": ("GeneratedTasks", "TaskSource"),
+            "openenv.core.tasks.sources": ("GeneratedTasks", "TaskSource", "split_of"),
             "openenv.core.tasks.task_files": ("Task",),
             "openenv.core.tasks.task_set": ("TaskFile", "TaskSet"),
         },
