@@ -139,7 +139,7 @@ def test_a_dataset_config_is_passed_to_every_reset(openenv_here: Any, tmp_path: 
                         return Observation()
 
                     def step(self, action: Say) -> Observation:
-                        return Observation(done=True)
+                        return Observation(done=True, reward=1.0)
 
                     @property
                     def state(self) -> State:

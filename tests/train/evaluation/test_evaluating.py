@@ -87,7 +87,7 @@ def test_a_game_by_two_models_has_what_each_used_apart(tmp_path: Path) -> None:
         priced = run(settings.model_copy(update={"prices": prices}), tmp_path / "e", num_tasks=2, sessions=1)
         collected = collect(settings, 1, tmp_path / "c", console=Console(file=StringIO()), sessions=1)
     assert (evaluation.episodes, evaluation.failed, evaluation.mean_reward.value) == (1, 1, 1.0)
-    assert evaluation.failures == {"a participant failed": 1}
+    assert evaluation.failures == {"participant": 1}
     (line,), (left_out,) = Collection(tmp_path / "e").read(), Collection(tmp_path / "e").read_left_out()
     usage = {"replies": 2, "input_tokens": 20, "output_tokens": 10, "cost_usd": None, "model": "other"}
     assert line["participants"] == {"player_2": usage}

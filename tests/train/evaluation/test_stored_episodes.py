@@ -3,6 +3,7 @@
 from io import StringIO
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 from tests.support.environment_folders import scaffold
 
@@ -21,6 +22,7 @@ def printed(environment: Path, output: Path) -> str:
     return console.file.getvalue()
 
 
+@pytest.mark.level("process")
 def test_a_changed_environment_is_played_again(tmp_path: Path) -> None:
     environment, output = scaffold(tmp_path, "my_env"), tmp_path / "e"
     assert "stored" not in printed(environment, output)
