@@ -190,6 +190,8 @@ def _show(result: "CollectResult", console: Console) -> None:
         if result.model_failed:
             left_out += f", {result.model_failed} in which the model failed"
         lines.append(f"left out: {left_out}: {result.collection.left_out}")
+    if result.limits:
+        lines.append("ended by " + ", ".join(f"{name}: {count}" for name, count in result.limits.items()))
     if result.answers.illegal:
         lines.append(f"illegal answers: {result.answers.illegal} of {result.answers.answers}, {result.rule}")
     console.print("\n".join(lines), highlight=False, soft_wrap=True, markup=False)

@@ -1,5 +1,6 @@
 """Collecting episodes of a player or a model, as conversations to train on."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,6 +54,7 @@ class CollectResult:
         model_failed: Episodes in which the model's server gave no answer that can be read.
         answers: Numbers of their answers, of those that were left out for their reward too.
         rule: What an illegal answer did.
+        limits: Number of the kept episodes that a limit ended, by its name.
     """
 
     collection: Collection
@@ -63,6 +65,7 @@ class CollectResult:
     model_failed: int = 0
     answers: AnswerCounts = field(default_factory=AnswerCounts)
     rule: AnswerRule = field(default_factory=AnswerRule)
+    limits: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def warnings(self) -> list[str]:
@@ -247,4 +250,5 @@ def _result(collection: Collection, rule: AnswerRule) -> CollectResult:
     mean = fmean(rewards) if rewards else None
     answers = AnswerCounts.of_lines([*lines, *(line for line in left_out if "length" in line)])
     below = len(reasons) - failed - model_failed
-    return CollectResult(collection, len(rewards), below, failed, mean, model_failed, answers, rule)
+    limits = dict(Counter(line["cut_by"] for line in lines if "cut_by" in line))
+    return CollectResult(collection, len(rewards), below, failed, mean, model_failed, answers, rule, limits)
