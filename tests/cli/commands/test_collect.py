@@ -65,6 +65,14 @@ def test_a_mistake_is_one_line(openenv_here: Any, tmp_path: Path) -> None:
     assert not (tmp_path / "data").exists()
 
 
+def test_episodes_that_a_limit_ends_are_kept_and_counted(openenv_here: Any, tmp_path: Path) -> None:
+    shown = openenv_here("collect", "catch", "--max-answers", "2", "-n", "3", "--output", tmp_path / "data").stdout
+    assert "3 episodes, mean reward +0.000" in shown
+    assert "ended by max_answers: 3\n" in shown
+    lines = lines_of(tmp_path / "data")
+    assert [(line["cut_by"], line["length"], line["done"]) for line in lines] == [("max_answers", 2, False)] * 3
+
+
 def test_a_server_that_runs_with_the_public_options(
     openenv_here: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -196,6 +196,8 @@ def _show(result: "CollectResult", console: Console) -> None:
     lines += [f"{name}: {usage}" for name, usage in result.participants.items()]
     if result.failures:
         lines.append(f"failures: {failures_text(result.failures)}")
+    if result.limits:
+        lines.append("ended by " + ", ".join(f"{name}: {count}" for name, count in result.limits.items()))
     if result.answers.illegal:
         lines.append(f"illegal answers: {result.answers.illegal} of {result.answers.answers}, {result.rule}")
     console.print("\n".join(lines), highlight=False, soft_wrap=True, markup=False)

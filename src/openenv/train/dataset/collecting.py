@@ -1,5 +1,6 @@
 """Collecting episodes of a player or a model, as conversations to train on."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -61,6 +62,7 @@ class CollectResult:
         rule: What an illegal answer did.
         participant_failed: Episodes in which a participant of the environment failed, such as its user.
         participants: What the participants of all episodes have used, by name.
+        limits: Number of the kept episodes that a limit ended, by its name.
     """
 
     collection: Collection
@@ -74,6 +76,7 @@ class CollectResult:
     participant_failed: int = 0
     participants: dict[str, ParticipantUsage] = field(default_factory=dict)
     failures: dict[str, int] = field(default_factory=dict)
+    limits: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def warnings(self) -> list[str]:
@@ -281,4 +284,5 @@ def _result(collection: Collection, rule: AnswerRule, prices: Prices | None) -> 
         participant_failed,
         participants_in_lines([*lines, *left_out], prices),
         left_out_failures(left_out),
+        dict(Counter(line["cut_by"] for line in lines if "cut_by" in line)),
     )
