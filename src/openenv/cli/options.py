@@ -78,7 +78,7 @@ ListenHost = Annotated[
 PlayedEnvironment = Annotated[str, environment_argument(PLAYED_TEXT)]
 PlayedEnvironments = Annotated[
     list[str],
-    typer.Argument(metavar="ENV...", help=f"{PLAYED_TEXT} Several are a grid.", autocompletion=complete_environment),
+    typer.Argument(metavar="ENV", help=f"{PLAYED_TEXT} Several are a grid.", autocompletion=complete_environment),
 ]
 ResetParameters = Annotated[
     list[str] | None,

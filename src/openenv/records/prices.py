@@ -127,7 +127,7 @@ def _at_price(usage: ParticipantUsage, prices: Prices | None) -> ParticipantUsag
 
 
 def _price(line: Mapping[str, Any], model: str | None, prices: Prices | None) -> float | None:
-    """Return the price of an episode: of its model's tokens, as the server says where no price is named, and time."""
+    """Return the price of an episode's tokens, as the server reports it where no price is named, and of its time."""
     parts = []
     if model is not None:
         price = None if prices is None else prices.models.get(model)

@@ -54,7 +54,10 @@ def test_a_row_may_have_an_object_for_reset(tmp_path: Path, row: dict[str, Any],
 
 
 def test_rows_that_are_no_tasks(tmp_path: Path) -> None:
-    rows = {"train": [{"word": "a", "openenv_step": {"word": "crane"}}], "test": [{"word": "b", "openenv_step": None}]}
+    rows: dict[str, list[dict[str, Any]]] = {
+        "train": [{"word": "a", "openenv_step": {"word": "crane"}}],
+        "test": [{"word": "b", "openenv_step": None}],
+    }
     words = open_dataset(str(dataset_folder(tmp_path, rows=rows)))
     with pytest.raises(
         ConfigurationError, match=r"train\[0\]: expected a task in each row, got the column openenv_step"
@@ -79,7 +82,7 @@ def test_splits_and_configurations_that_are_not_there(tmp_path: Path, text: str,
 
 
 def test_splits_with_other_columns(tmp_path: Path) -> None:
-    rows = {"train": [{"seed": 1}], "test": [{"seed": 1, "level": "hard"}]}
+    rows: dict[str, list[dict[str, Any]]] = {"train": [{"seed": 1}], "test": [{"seed": 1, "level": "hard"}]}
     with pytest.raises(ConfigurationError, match=r"can't be read from the dataset [\s\S]*level"):
         open_dataset(str(dataset_folder(tmp_path, rows=rows))).splits()
 

@@ -50,6 +50,22 @@ class PlayerName(StrEnum):
     RANDOM = "random"
 
 
+Players = Annotated[
+    list[PlayerName] | None,
+    player_option(
+        "--player",
+        help="Player without a model: the one that the environment brings along, or a random one; may be given "
+        "again.  [default: scripted, without a model]",
+    ),
+]
+Models = Annotated[
+    list[str] | None,
+    player_option(
+        "--model",
+        help="Name of a model at --llm-endpoint; or a run's folder, one of its checkpoints, a model's folder, or a "
+        "model of the Hub; may be given again.",
+    ),
+]
 _REPEATED = ("player", "model")
 SETTINGS = [
     option
@@ -67,22 +83,8 @@ SETTINGS = [
 def evaluate(
     settings: dict[str, Any],
     environments: PlayedEnvironments,
-    players: Annotated[
-        list[PlayerName] | None,
-        player_option(
-            "--player",
-            help="Player without a model: the one that the environment brings along, or a random one; may be given "
-            "again.  [default: scripted, without a model]",
-        ),
-    ] = None,
-    models: Annotated[
-        list[str] | None,
-        player_option(
-            "--model",
-            help="Name of a model at --llm-endpoint; or a run's folder, one of its checkpoints, a model's folder, or a "
-            "model of the Hub; may be given again.",
-        ),
-    ] = None,
+    players: Players = None,
+    models: Models = None,
     split: Annotated[
         str | None,
         episodes_option(metavar="NAME", help="Split of a dataset's environment.  [default: its first one]"),

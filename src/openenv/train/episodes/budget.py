@@ -11,7 +11,7 @@ __all__ = ["NO_BUDGET", "Budget"]
 
 @dataclass(frozen=True)
 class Budget:
-    """Limits after which a player is asked for no further answer; ``None`` for no limit.
+    """Limits after which a player gives no further answer; ``None`` for no limit.
 
     Attributes:
         max_answers: Answers of the player, of which each may have several actions.
@@ -56,6 +56,6 @@ def _price(usage: Usage) -> float:
     if usage.cost_usd is None:
         raise ConfigurationError(
             "The price of the model's answers is not known, so --max-price can't be kept. Name a file with the model's "
-            "price by --prices, or set --max-episode-tokens in place of --max-price."
+            "price by --prices, or set --max-episode-tokens instead."
         )
     return usage.cost_usd

@@ -40,7 +40,7 @@ def evaluate_grid(
     """Evaluate each of several players and environments, one after the other.
 
     A cell that fails has its error, and the others are played. The report is written after each of them, and a grid
-    that was stopped goes on with the same settings and the same folder.
+    that was stopped continues with the same settings and the same folder.
 
     Args:
         settings: What is played in each cell.

@@ -42,7 +42,7 @@ def reuse_stored(collection: Collection, versions: Mapping[str, str | None]) -> 
     """Keep the episodes of a folder, or move them to ``earlier/`` where they were played with other versions.
 
     Returns:
-        A sentence that says which; ``None`` where there are no episodes.
+        A sentence with the number of episodes and the reason; ``None`` where there are no episodes.
     """
     file = collection.path / _VERSIONS
     before = read_json(file) if file.is_file() else {}

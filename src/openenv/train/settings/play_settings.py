@@ -36,8 +36,8 @@ def _checked_prices(file: Path | None) -> Path | None:
 
 
 # Headings of the options of `openenv collect` and `openenv eval`.
-_PLAYER, _EPISODES, _ANSWERS, _FOLDER = (
-    Option(heading=heading) for heading in ("Player", "Episodes", "Answers", "Folder")
+_PLAYER, _EPISODES, _LIMITS, _ANSWERS, _FOLDER = (
+    Option(heading=heading) for heading in ("Player", "Episodes", "Limits", "Answers", "Folder")
 )
 
 
@@ -85,26 +85,26 @@ class PlaySettings(BaseModel):
     system_prompt: Annotated[str | None, _PLAYER] = Field(
         default=None, description="first message of every conversation; default: as the run has it, else none"
     )
-    max_turns: Annotated[int | None, _EPISODES] = Field(
+    max_turns: Annotated[int | None, _LIMITS] = Field(
         default=None, ge=1, description="actions after which an episode is cut off; default: as the run has it, else 32"
     )
-    max_answers: Annotated[int | None, _EPISODES] = Field(
+    max_answers: Annotated[int | None, _LIMITS] = Field(
         default=None, ge=1, description="answers after which an episode ends, of which each may have several actions"
     )
-    max_episode_tokens: Annotated[int | None, _EPISODES] = Field(
+    max_episode_tokens: Annotated[int | None, _LIMITS] = Field(
         default=None,
         ge=1,
         description="tokens after which an episode ends, of those that its model reads and writes in all answers",
     )
-    max_seconds: Annotated[float | None, _EPISODES] = Field(
+    max_seconds: Annotated[float | None, _LIMITS] = Field(
         default=None, gt=0, description="seconds after which an episode ends, from the reset's answer on"
     )
-    max_price: Annotated[float | None, _EPISODES] = Field(
+    max_price: Annotated[float | None, _LIMITS] = Field(
         default=None,
         gt=0,
         description="US dollars after which an episode ends, for its model's tokens, by --prices or the model's server",
     )
-    prices: Annotated[Path | None, AfterValidator(_checked_prices), Option(metavar="FILE", heading="Episodes")] = Field(
+    prices: Annotated[Path | None, AfterValidator(_checked_prices), Option(metavar="FILE", heading="Limits")] = Field(
         default=None,
         description="YAML, TOML or JSON file with prices in US dollars, of each model's tokens and of a sandbox",
     )
