@@ -86,7 +86,7 @@ def trained(environment: str, share: float, seed: int, settings: dict[str, Any])
 def _is_wrong(row: Mapping[str, Any], notes: Sequence[Mapping[str, Any]]) -> bool:
     """Return whether a step's mean reward is another than that of its episodes without a failure."""
     rewards = [note["reward"] for note in notes if "error" not in note]
-    return abs(row.get("episode/reward", 0.0) - (fmean(rewards) if rewards else 0.0)) > ROUNDING
+    return bool(abs(row.get("episode/reward", 0.0) - (fmean(rewards) if rewards else 0.0)) > ROUNDING)
 
 
 def measured(environment: str, name: str, seed: int, settings: dict[str, Any], folder: Path) -> Run:
