@@ -162,7 +162,10 @@ class Training:
 
 
 def _score(score: Score) -> dict[str, Any]:
-    return {name: value for name, value in asdict(score).items() if name not in _SHOWN_EPISODES}
+    kept = {name: value for name, value in asdict(score).items() if name not in _SHOWN_EPISODES}
+    if not kept["failures"]:  # which no earlier version counted
+        del kept["failures"]
+    return kept
 
 
 def _tasks(line: Mapping[str, Any]) -> dict[str, Any]:

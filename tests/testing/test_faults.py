@@ -19,6 +19,8 @@ from openenv.core.generic_client import GenericEnvClient
 from openenv.records.failures import failure_kind, failures_in
 from openenv.records.run_folder import RunFolder
 from openenv.testing import FAULTS, Faults, Strikes, with_faults
+from openenv.traces.episodes import Filter
+from openenv.traces.reading import TraceFile
 from openenv.train import EnvSpec, Sessions, TrainConfig
 from openenv.train.agents.policy import make_policy
 from openenv.train.dataset.collecting import collect
@@ -128,6 +130,10 @@ def test_no_failure_is_a_reward_of_0_in_an_evaluation_or_a_collection(tmp_path: 
     assert len(struck.failures) >= 9
     for before, after in zip(whole.tasks, struck.tasks, strict=True):
         assert after.rewards == ([] if after.failed else before.rewards)
+    with TraceFile(tmp_path / "struck" / "traces.db") as traces:
+        recorded = list(traces.episodes(Filter()))
+    assert sum(each.error is not None for each in recorded) == struck.failed
+    assert all((each.reward is None) == (each.error is not None) for each in recorded)
     kept = [task.rewards[0] for task in struck.tasks if task.rewards]
     assert struck.mean_reward.value == pytest.approx(fmean(kept))
     lines = collected.collection.read()

@@ -173,8 +173,6 @@ class EpisodeFolder:
                 "episodes": len(episodes),
                 "left_out": sum(task.left_out for task in self._tasks.values()),
                 "first_left_out": self._first_reason,
-                "failures": dict(self._failures.most_common()),
-                "failures_text": failures_text(dict(self._failures.most_common())),
                 "unreadable": self._unreadable,
                 "success_reward": results.success_reward if results else None,
                 "mean_length": fmean(episode.length for episode in episodes) if episodes else None,
@@ -186,6 +184,7 @@ class EpisodeFolder:
                 "warnings": warnings,
                 "estimates": _estimates(results, episodes),
                 "problem": problem,
+                **_failures_of(self._failures),
             }
 
     def tasks(self, order: Order = "played") -> list[PlayedTask]:
@@ -262,6 +261,12 @@ class EpisodeFolder:
 
     def _all(self) -> Iterator[PlayedEpisode]:
         return (episode for task in self._tasks.values() for episode in task.episodes)
+
+
+def _failures_of(counts: Counter[str]) -> dict[str, Any]:
+    """Return the failures by kind and in words; nothing where there are none."""
+    failures = dict(counts.most_common())
+    return {"failures": failures, "failures_text": failures_text(failures)} if failures else {}
 
 
 def _reward_of(episode: PlayedEpisode) -> float:

@@ -62,7 +62,7 @@ FAULTS: Mapping[str, FailureKind] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Faults:
-    """Which episodes of an environment fail, and how.
+    """Share of the episodes of an environment that fails, and the faults that it fails by.
 
     Attributes:
         kinds: Names of faults in `FAULTS`, which come in turn. By default all but ``hang``, in which a step takes
@@ -98,7 +98,7 @@ class Strikes:
     """Episodes that were begun, and the faults that have struck; threads may share it.
 
     Attributes:
-        faults: Which episodes are struck.
+        faults: The share of the episodes that is struck, and by what.
         episodes: Number of the episodes that were begun.
         counts: Number of the faults that have struck, by name.
     """
@@ -175,7 +175,7 @@ def with_faults(environment: type[EnvT] | EnvT, faults: Faults = Faults()) -> An
 
     Args:
         environment: The class, of which a subclass is made, or an instance, which becomes one of that.
-        faults: Which episodes fail, and how.
+        faults: The share of the episodes that fails, and by what.
 
     Returns:
         The class or the instance; ``strikes`` has what was struck, a `Strikes`.

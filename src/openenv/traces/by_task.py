@@ -124,7 +124,9 @@ def _extremes(traces: TraceFile, group: Group, where: Filter, min_spread: float)
     own = {name: value for name, value in group.key.items() if value is not None}
     narrowed = replace(where, **own)
     found = [each for each in traces.episodes(narrowed) if _key_of(each) == group.key]
-    episodes = [each for each in found if each.reward is not None or each.label in _RANKS]
+    # What was reached before a failure is no reward.
+    counted = [each for each in found if each.error is None or each.label in _RANKS]
+    episodes = [each for each in counted if each.reward is not None or each.label in _RANKS]
     best = max((each for each in episodes if each.label != BAD), key=_rank_of, default=None)
     worst = min((each for each in episodes if each.label != GOOD), key=_rank_of, default=None)
     if best is None or worst is None or not _differ(best, worst, min_spread):

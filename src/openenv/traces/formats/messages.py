@@ -28,7 +28,8 @@ def row_of(record: EpisodeRecord) -> dict[str, Any]:
         record: The episode.
 
     Returns:
-        ``messages`` and ``tools`` as TRL's ``SFTTrainer`` takes them; ``reward``, ``rewards`` of the steps,
+        ``messages`` and ``tools`` as TRL's ``SFTTrainer`` takes them; ``reward``, ``None`` of an episode in which the
+        environment failed; ``rewards`` of the steps,
         ``components`` and ``scores`` of other rubrics by name; the episode's properties (``id``, ``environment``,
         ``version``, ``task``, ``ending``, ``length``, ``label``), and those of the model's side (``model``,
         ``prompt_ids``, ``completion_ids``, ``logprobs``, ``env_mask``).
@@ -41,7 +42,7 @@ def row_of(record: EpisodeRecord) -> dict[str, Any]:
         "task": _task_of(record),
         "messages": messages_of(record),
         "tools": [] if conversation is None else list(conversation.tools),
-        "reward": episode.reward,
+        "reward": None if episode.error is not None else episode.reward,
         "rewards": [entry.reward or 0.0 for entry in record.steps],
         "components": dict(record.components),
         "scores": {score.name: score.reward for score in record.scores},

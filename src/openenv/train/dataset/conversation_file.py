@@ -95,7 +95,7 @@ def _episode_elsewhere(environment: str, episode: PlayedRecord) -> Episode:
         split=_text(episode.task.get("split")),
         index=_text(episode.task.get("index")),
         steps=len(episode.turns),
-        reward=episode.reward,
+        reward=None if episode.error is not None else episode.reward,
         ending="done" if episode.done else "closed",
         error=_code(episode.error),
         parent=None,

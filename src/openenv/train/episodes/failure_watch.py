@@ -57,7 +57,7 @@ class FailureWatch:
         _, last = failures[-1]
         raise EnvironmentFailedError(
             f"{len(failures)} of the last {len(self._recent)} episodes failed, which is more than half beyond chance: "
-            f"{kinds}. None of them counts. Mend what fails and start again; the last failure: {last}"
+            f"{kinds}. None of them counts. Correct what fails and start again; the last failure: {last}"
         ) from last
 
 

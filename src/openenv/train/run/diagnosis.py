@@ -200,7 +200,7 @@ def _failures(steps: _Steps) -> Iterator[tuple[str, str]]:
         yield (
             "failed_episodes",
             f"{failed:.0%} of the episodes of the last {LAST_STEPS} steps failed and teach nothing: "
-            f"{failures_text(failures_in(steps.last, steps.environment))}. Mend the commonest first.",
+            f"{failures_text(failures_in(steps.last, steps.environment))}. Correct the commonest first.",
         )
 
 

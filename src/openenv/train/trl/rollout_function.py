@@ -368,7 +368,7 @@ class _EnvironmentRollout:
             "logprobs": episode.logprobs,
             "env_mask": episode.env_mask,
             "environment_reward": reward,
-            "failure": episode.failure or "",
+            "failure": "" if episode.failure is None else episode.failure.value,
             "training_reward": None if reward is None else reward - penalty,
             "episode_reward": reached,
             "episode_length": len(trajectory),
