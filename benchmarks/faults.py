@@ -1,4 +1,4 @@
-"""``python -m benchmarks.faults``: the learning curve of the tiny policy where 30% of the episodes are struck by faults.
+"""``python -m benchmarks.faults``: the learning curve of the tiny policy where faults strike 30% of episodes.
 
 Each seed is trained twice, undisturbed and struck, with the same settings. A curve is the mean reward of the last steps
 in training; its end is the score after training on fresh tasks, which are played on the same server, faults included.

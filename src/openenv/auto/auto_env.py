@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
-from openenv.auto.dataset.opening import open_dataset, row_cursor
+from openenv.auto.dataset.opening import DatasetEnvironment, open_dataset, row_cursor
 from openenv.auto.discovery import checked, find_environment, list_environments
 from openenv.auto.installing import install_space
 from openenv.auto.making import make
@@ -17,12 +17,14 @@ from openenv.auto.package import EnvironmentPackage
 from openenv.auto.target import NAMED, Target, TargetKind
 from openenv.core import providers
 from openenv.core.addresses import is_on_this_machine
+from openenv.core.client.blocking import wait_for
 from openenv.core.client.launch import make_client
 from openenv.core.env_client import EnvClient
 from openenv.core.exceptions import (
     ConfigurationError,
     ConnectionFailedError,
     EnvironmentNotFoundError,
+    OpenEnvError,
 )
 from openenv.core.generic_client import GenericAction, GenericEnvClient
 from openenv.core.providers.base import ContainerProvider
@@ -106,44 +108,15 @@ class AutoEnv:
             HubError: There is no such dataset or revision, or the Hub can't be reached.
         """
         target = Target.of(name).required(NAMED, "AutoEnv")
-        if target.kind is TargetKind.DATASET:
-            opened = open_dataset(target.text)
-            client = cls.from_env(
-                opened.target(trusted=trust_remote_code),
-                base_url=base_url,
-                docker_image=docker_image,
-                container_provider=container_provider,
-                wait_timeout=wait_timeout,
-                env_vars={**opened.secrets(), **(env_vars or {})},
-                trust_remote_code=trust_remote_code,
-                skip_install=skip_install,
-                **client_kwargs,
-            )
-            client.take_tasks(row_cursor(opened, split, client))
-            return client
-        if split is not None:
-            raise ConfigurationError(
-                f"Expected split with an environment of a dataset, as hf://datasets/ORG/REPO/ENV, got {target}: "
-                "choose a task by reset(split=, index=)."
-            )
-        if base_url is None and target.kind in (TargetKind.ADDRESS, TargetKind.CLASS):
-            return make(target, **client_kwargs)
-        base_url = base_url and Target.of(base_url).required({TargetKind.ADDRESS}, "base_url").text
-        docker_image = docker_image or (target.text if target.kind is TargetKind.IMAGE else None)
-        in_container = docker_image is not None or container_provider is not None
-        address = _running(base_url, None if in_container else target, skip_install)
-        if address is None and skip_install and not in_container:
-            raise _nothing_to_run(target, base_url)
-        client_class = _client_class(target, skip_install, trust_remote_code)
-        if address is not None:
-            return client_class(base_url=address, **client_kwargs)
-        port = None if base_url is None else urlsplit(base_url).port
-        if not in_container:
-            return _in_process(target, client_class, port, wait_timeout, env_vars, client_kwargs)
-        image = docker_image or _image_of(target)
-        provider = as_container_provider(container_provider or providers.LocalDockerProvider(), image)
-        url = provider.launch_image(image, timeout_s=wait_timeout, port=port, env_vars=dict(env_vars or {}))
-        return make_client(client_class, provider, url, client_kwargs)
+        opened = _opened(target, split)
+        if opened is not None:
+            target = Target.of(opened.target(trusted=trust_remote_code))
+            env_vars = {**opened.secrets(), **(env_vars or {})}
+        image, provider, trusted = docker_image, container_provider, trust_remote_code
+        client = _client_of(
+            target, base_url, image, provider, wait_timeout, env_vars, trusted, skip_install, client_kwargs
+        )
+        return client if opened is None else _with_tasks(client, opened, split)
 
     from_hub = from_env
 
@@ -247,6 +220,64 @@ class AutoAction:
         """Print the class of actions of each installed environment; of one that can't be imported, the reason."""
         lines = [f"{package.name}: {_action_name(package)}" for package in list_environments()]
         print("\n".join(lines) or "No environments are installed.")  # noqa: T201  # what it is for
+
+
+def _opened(target: Target, split: str | None) -> DatasetEnvironment | None:
+    """Return the environment of a dataset, with the split checked; ``None`` for any other target."""
+    if target.kind is TargetKind.DATASET:
+        opened = open_dataset(target.text)
+        opened.split(split)
+        return opened
+    if split is not None:
+        raise ConfigurationError(
+            f"Expected split with an environment of a dataset, as hf://datasets/ORG/REPO/ENV, got {target}: choose a "
+            "task by reset(split=, index=)."
+        )
+    return None
+
+
+def _with_tasks(
+    client: EnvClient[Any, Any, Any], opened: DatasetEnvironment, split: str | None
+) -> EnvClient[Any, Any, Any]:
+    """Return a client whose resets are passed a dataset's rows; it is closed where that fails."""
+    try:
+        client.take_tasks(row_cursor(opened, split, client))
+    except OpenEnvError:
+        wait_for(client.close)
+        raise
+    return client
+
+
+def _client_of(
+    target: Target,
+    base_url: str | None,
+    docker_image: str | None,
+    container_provider: ContainerProvider | None,
+    wait_timeout: float,
+    env_vars: Mapping[str, str] | None,
+    trust_remote_code: bool,
+    skip_install: bool,
+    client_kwargs: Mapping[str, Any],
+) -> EnvClient[Any, Any, Any]:
+    """Make a client for a target that is no dataset's environment; see ``AutoEnv.from_env``."""
+    if base_url is None and target.kind in (TargetKind.ADDRESS, TargetKind.CLASS):
+        return make(target, **client_kwargs)
+    base_url = base_url and Target.of(base_url).required({TargetKind.ADDRESS}, "base_url").text
+    docker_image = docker_image or (target.text if target.kind is TargetKind.IMAGE else None)
+    in_container = docker_image is not None or container_provider is not None
+    address = _running(base_url, None if in_container else target, skip_install)
+    if address is None and skip_install and not in_container:
+        raise _nothing_to_run(target, base_url)
+    client_class = _client_class(target, skip_install, trust_remote_code)
+    if address is not None:
+        return client_class(base_url=address, **client_kwargs)
+    port = None if base_url is None else urlsplit(base_url).port
+    if not in_container:
+        return _in_process(target, client_class, port, wait_timeout, env_vars, client_kwargs)
+    image = docker_image or _image_of(target)
+    provider = as_container_provider(container_provider or providers.LocalDockerProvider(), image)
+    url = provider.launch_image(image, timeout_s=wait_timeout, port=port, env_vars=dict(env_vars or {}))
+    return make_client(client_class, provider, url, client_kwargs)
 
 
 def _running(base_url: str | None, target: Target | None, skip_install: bool) -> str | None:

@@ -41,7 +41,7 @@ Versions = Annotated[
 ]
 
 
-class Resources(BaseModel):
+class RuntimeResources(BaseModel):
     """What an environment needs of a machine.
 
     Attributes:
@@ -77,7 +77,7 @@ class Runtime(BaseModel):
     space_id: Annotated[str, AfterValidator(lambda text: checked_repo_id(text, owner_needed=True))] | None = None
     image: str | None = Field(default=None, min_length=1)
     package: Annotated[str, AfterValidator(_requirement)] | None = None
-    resources: Resources | None = None
+    resources: RuntimeResources | None = None
     secrets: tuple[VariableName, ...] = ()
 
     @model_validator(mode="after")

@@ -78,6 +78,30 @@ SETTINGS = [
     if option.field not in _REPEATED
 ]
 
+Split = Annotated[
+    str | None, episodes_option(metavar="NAME", help="Split of a dataset's environment.  [default: its first one]")
+]
+NumTasks = Annotated[int | None, episodes_option(min=1, help="Play only the first of these tasks.")]
+Samples = Annotated[int, episodes_option(min=1, help="Attempts at each task.")]
+PassAtK = Annotated[
+    list[int] | None,
+    typer.Option("--k", help="Number k of pass@k; may be given again.  [default: 1 and --samples]"),
+]
+SuccessReward = Annotated[float, typer.Option(help="Reward with which an attempt is a success.")]
+Compare = Annotated[
+    Path | None,
+    folder_option(
+        metavar="FOLDER", help="Folder of an earlier evaluation; its tasks that are solved or missed now are shown."
+    ),
+]
+Output = Annotated[
+    Path | None,
+    folder_option(
+        metavar="FOLDER",
+        help="Folder for episodes and results; attempts that it has are not played again.  [default: new]",
+    ),
+]
+
 
 @with_settings(SETTINGS)
 def evaluate(
@@ -85,33 +109,16 @@ def evaluate(
     environments: PlayedEnvironments,
     players: Players = None,
     models: Models = None,
-    split: Annotated[
-        str | None,
-        episodes_option(metavar="NAME", help="Split of a dataset's environment.  [default: its first one]"),
-    ] = None,
+    split: Split = None,
     trust_remote_code: TrustRemoteCode = False,
     llm_port: LLMPort = None,
-    num_tasks: Annotated[int | None, episodes_option(min=1, help="Play only the first of these tasks.")] = None,
-    samples: Annotated[int, episodes_option(min=1, help="Attempts at each task.")] = 1,
-    k: Annotated[
-        list[int] | None,
-        typer.Option("--k", help="Number k of pass@k; may be given again.  [default: 1 and --samples]"),
-    ] = None,
-    success_reward: Annotated[float, typer.Option(help="Reward with which an attempt is a success.")] = 1.0,
+    num_tasks: NumTasks = None,
+    samples: Samples = 1,
+    k: PassAtK = None,
+    success_reward: SuccessReward = 1.0,
     sessions: Sessions = 16,
-    compare: Annotated[
-        Path | None,
-        folder_option(
-            metavar="FOLDER", help="Folder of an earlier evaluation; its tasks that are solved or missed now are shown."
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        folder_option(
-            metavar="FOLDER",
-            help="Folder for episodes and results; attempts that it has are not played again.  [default: new]",
-        ),
-    ] = None,
+    compare: Compare = None,
+    output: Output = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure how well a model or a player does: mean reward and pass@k over tasks, with 95% confidence intervals.

@@ -29,9 +29,8 @@ from openenv.core.client.blocking import (
 from openenv.core.client.formats import WireFormat, foreign_observation_warning
 from openenv.core.client.launch import Bootstrapping
 from openenv.core.client.results import ActT, Done, ObsT, StateT, StepResult
-from openenv.core.client.server_api import fetch_metadata, fetch_schemas
+from openenv.core.client.server_api import TaskAPIClient, fetch_metadata, fetch_schemas
 from openenv.core.client.sync import SyncEnvClient
-from openenv.core.client.task_api import TaskAPIClient
 from openenv.core.client.transport.connection import Endpoint
 from openenv.core.client.transport.pool import open_session
 from openenv.core.client.transport.raw_socket import close_raw, exchange_raw, opens_socket

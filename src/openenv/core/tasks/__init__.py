@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from openenv._lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from openenv.core.client.task_api import TaskAPIClient as TaskAPIClient
+    from openenv.core.client.server_api import TaskAPIClient as TaskAPIClient
     from openenv.core.tasks.listed_tasks import DEFAULT_SPLIT as DEFAULT_SPLIT
     from openenv.core.tasks.listed_tasks import ListsTasks as ListsTasks
     from openenv.core.tasks.listed_tasks import Place as Place
@@ -23,7 +23,7 @@ else:
     __all__, __getattr__, __dir__ = lazy_exports(
         __name__,
         {
-            "openenv.core.client.task_api": ("TaskAPIClient",),
+            "openenv.core.client.server_api": ("TaskAPIClient",),
             "openenv.core.tasks.listed_tasks": (
                 "DEFAULT_SPLIT",
                 "ListsTasks",
