@@ -47,7 +47,7 @@ def test_where_most_have_failed_the_training_ends(stairs_server: RunningServer) 
     with EnvSpec(stairs_server.url) as spec:
         games = played(spec, 1, *(CRASHING_SEEDS + number for number in (1, 2, 3, 5, 6, 7, 9, 10)))
 
-        with pytest.raises(OpenEnvError, match="8 of the last 9 episodes failed.*the stairs broke"):
+        with pytest.raises(OpenEnvError, match=r"8 of the last 9 episodes failed.*the stairs broke"):
             EnvironmentReward()(environments=games)
 
 
