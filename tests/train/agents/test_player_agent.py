@@ -180,7 +180,7 @@ class Picture(Observation):
 
 
 class Window(Environment[Climb, Picture, State]):
-    """Shows a picture each time."""
+    """Shows a picture each time; the reward is 0."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
 
@@ -188,7 +188,7 @@ class Window(Environment[Climb, Picture, State]):
         return Picture(view=np.full((4, 4, 3), 9, np.uint8))
 
     def step(self, action: Climb) -> Picture:
-        return Picture(view=np.full((4, 4, 3), 9, np.uint8), text="sun", done=True)
+        return Picture(view=np.full((4, 4, 3), 9, np.uint8), text="sun", done=True, reward=0.0)
 
     @property
     def state(self) -> State:
