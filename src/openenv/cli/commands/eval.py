@@ -89,7 +89,9 @@ def evaluate(
 
     For an environment that a dataset declares (hf://datasets/ORG/REPO/ENV@REVISION, FOLDER/ENV) --split has its tasks.
     """
-    if Target.of(environment).kind is TargetKind.DATASET:
+    with refusing():
+        kind = Target.of(environment).kind
+    if kind is TargetKind.DATASET:
         environment, settings["tasks"] = dataset_environment(environment, split, trusted=trust_remote_code)
     elif split is not None:
         raise ConfigurationError(f"Expected --split with an environment of a dataset, got {environment}: use --tasks.")
