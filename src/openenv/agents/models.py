@@ -18,7 +18,7 @@ USER_INSTRUCTIONS = """You play a person who talks to an assistant. This is who 
 
 {scenario}
 
-Write only what this person says next: one short message, in plain words, without quotation marks. Say no more at once
+Write only this person's next message: short, in plain words, without quotation marks. Reveal no more at once
 than a person would, answer the assistant's questions, and invent nothing that the description above does not give. When
 you have what you want, or see that you can't get it, write {end} and nothing after it."""
 
