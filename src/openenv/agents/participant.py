@@ -2,23 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypedDict, runtime_checkable
+from typing import Protocol, runtime_checkable
 
+from openenv.core.env_server.interfaces import Message
 from openenv.core.llm_client import TokenUsage
 
 __all__ = ["Message", "Participant", "Reply"]
-
-
-class Message(TypedDict):
-    """Message of a conversation, from a participant's point of view.
-
-    Attributes:
-        role: ``assistant`` for what the participant wrote, ``user`` for what was written to it.
-        content: The text.
-    """
-
-    role: Literal["user", "assistant"]
-    content: str
 
 
 @dataclass(frozen=True)
@@ -56,6 +45,7 @@ class Participant(Protocol):
         """Return the participant's next message.
 
         Args:
-            messages: The conversation so far; empty where the participant begins it.
+            messages: The conversation so far, from the participant's point of view: ``assistant`` is the role of its
+                own messages, ``user`` that of all others. Empty where the participant begins it.
         """
         ...

@@ -6,8 +6,6 @@ from importlib import import_module
 from pathlib import Path
 
 from openenv.adapters.targets import AdaptedEnvironment
-from openenv.auto.auto_env import running_space
-from openenv.auto.dataset.opening import open_dataset
 from openenv.auto.discovery import checked, located
 from openenv.auto.installing import downloaded_space
 from openenv.auto.target import PLAYED, Target, TargetKind
@@ -76,6 +74,9 @@ def dataset_environment(text: str, split: str | None, *, trusted: bool = False) 
     Raises:
         RefusalError: There is no such dataset, environment or split, or its code is not trusted.
     """
+    # A command that serves does without clients and datasets.
+    open_dataset = import_module("openenv.auto.dataset.opening").open_dataset
+    running_space = import_module("openenv.auto.auto_env").running_space
     with refusing():
         opened = open_dataset(text)
         tasks = f"{opened.ref}?split={opened.split(split)}"
