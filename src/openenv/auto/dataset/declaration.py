@@ -42,7 +42,7 @@ Versions = Annotated[
 
 
 class RuntimeResources(BaseModel):
-    """Machine that an environment needs.
+    """Resources of a machine that an environment needs.
 
     Attributes:
         cpus: Number of processors.
@@ -60,7 +60,7 @@ class RuntimeResources(BaseModel):
 
 
 class Runtime(BaseModel):
-    """Space, image or package that runs an environment: exactly one of them.
+    """Runtime of an environment: exactly one of a Space, an image and a package.
 
     Attributes:
         min_version: Versions of OpenEnv that it needs, as in ``>=0.3.0``; a number alone is the lowest.
@@ -89,7 +89,7 @@ class Runtime(BaseModel):
 
 
 class Frameworks(BaseModel):
-    """Runtimes of an environment by framework; the keys of other frameworks are kept."""
+    """Runtimes of an environment, by framework; the keys of other frameworks are kept."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
