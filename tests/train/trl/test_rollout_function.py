@@ -705,6 +705,25 @@ def test_only_declared_pictures_are_refused(
             assert spec.rollout_func(prompts_of(spec), trainer)["environment_reward"] == [1.0]
 
 
+class UnrewardedEnvironment(MapEnvironment):
+    """Leaves rewards to the trainer's own functions."""
+
+    def step(self, action: Walk) -> Any:
+        return Map(text="step of 2", cells=self.CELLS, done=True)
+
+
+def test_an_environment_without_rewards_is_left_to_functions_of_the_trainer(forced: Any, tmp_path: Path) -> None:
+    tasks = [{"seed": seed} for seed in range(8)]
+    app = create_fastapi_app(UnrewardedEnvironment, Walk, Map, max_concurrent_envs=8)
+    with RunningServer(app) as server, EnvSpec(server.url, tasks=tasks, max_turns=2) as spec:
+        model, tokenizer = tool_setting(spec)
+        forced(tokenizer, [call("up", "walk") + END] * len(tasks))
+        fields = spec.rollout_func(prompts_of(spec), make_trainer(tmp_path, spec, model, tokenizer))
+    assert fields["environment_reward"] == [None] * len(tasks)
+    assert fields["failure"] == ["no_reward"] * len(tasks)
+    assert all(map(any, fields["env_mask"])), "what was written is there to be rewarded"
+
+
 class Window(Observation):
     step: int
     cells: Annotated[np.ndarray[Any, Any], NDArray("uint8", (64, 64, 3), picture=True)]

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from openenv.adapters.text import ActionText
 from openenv.core.client.tools import TRAINER_COLUMNS
-from openenv.core.exceptions import ConfigurationError
+from openenv.core.exceptions import ConfigurationError, FailureKind
 from openenv.records.answers import AnswerRule, IllegalAnswers
+from openenv.train.episodes.episode import Episode
 from openenv.train.episodes.failure_watch import FailureWatch
 from openenv.train.episodes.played_episode import text_of
 from openenv.train.forms.text_form import TextForm
@@ -243,6 +244,7 @@ class _EnvironmentRollout:
         self._renderer: tuple[PreTrainedTokenizerBase, Renderer] | None = None
         self._calls: Counter[tuple[str, int]] = Counter()
         self._watch = FailureWatch()
+        self._has_rewards = False
 
     def play(self, prompts: Sequence[Any], trainer: "GRPOTrainer") -> list[tuple[Mapping[str, Any], dict[str, Any]]]:
         """Play one episode for each prompt, and return the task and the fields of each."""
@@ -269,13 +271,18 @@ class _EnvironmentRollout:
                 self._spec_tasks.warn_of_hidden_text(play.first.observation)
         if self._recorder is not None:
             self._recorder.add(self._batch(plays, groups, trainer, renderer))
-        self._watch.add(play.episode for play in plays)
+        self._watch_failures([play.episode for play in plays])
         fields = list(map(self._fields, plays))
         if draws is not None:
             for task, group in zip(drawn, groups, strict=True):
                 draws.update(task, [fields[number] for number in group])
             draws.keep(trainer)
         return [(task, own) for (task, _), own in zip(chosen, fields, strict=True)]
+
+    def _watch_failures(self, episodes: Sequence[Episode]) -> None:
+        """End the training where most fail; for an environment without rewards the trainer may have functions."""
+        self._has_rewards = self._has_rewards or any(each.done and each.error is None for each in episodes)
+        self._watch.add(each for each in episodes if self._has_rewards or each.failure is not FailureKind.NO_REWARD)
 
     def _play_of(self, number: int, task: Mapping[str, Any], renderer: Renderer, limits: Limits) -> Play:
         parameters = self._spec_tasks.parameters_of(task)
