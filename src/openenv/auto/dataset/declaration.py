@@ -133,8 +133,8 @@ class EnvironmentDeclaration(BaseModel):
         if runtime is None:
             others = ", ".join(self.frameworks.model_extra or ()) or "none"
             raise ConfigurationError(
-                f"Expected {self.id} to have `frameworks: openenv:` in {DATASET_FILE}, got those of {others}: nothing "
-                "says what runs it here."
+                f"Expected {self.id} to have `frameworks: openenv:` in {DATASET_FILE}, got those of {others}. Add "
+                "the Space, image or package that runs it."
             )
         if runtime.min_version and not SpecifierSet(runtime.min_version).contains(__version__, prereleases=True):
             raise ConfigurationError(

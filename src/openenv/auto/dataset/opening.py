@@ -33,7 +33,7 @@ class DatasetEnvironment:
 
     Attributes:
         ref: The reference, on the Hub with the commit.
-        declaration: What ``environment.yaml`` says of it.
+        declaration: Declaration in ``environment.yaml``.
         tasks: Rows of the dataset, which are read on the first use.
     """
 
