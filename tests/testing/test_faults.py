@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from tests.support.environments.exiting import Exiting
 from tests.support.environments.training import Climb, Stairs, StairsEnvironment
 from tests.support.servers import RunningServer
 
@@ -90,10 +91,6 @@ def test_a_step_that_hangs_is_a_failure_of_time() -> None:
         with pytest.raises(OpenEnvError) as raised:
             slow.step({"move": "up"})
     assert failure_kind(raised.value) == "timeout"
-
-
-class Exiting(with_faults(StairsEnvironment, Faults(kinds=("exit",), share=1.0, within=1))):  # type: ignore[misc]
-    """Stairs whose process ends; a class of this module's own, which another process can import."""
 
 
 def test_a_process_that_ends_is_a_kind_of_its_own() -> None:
