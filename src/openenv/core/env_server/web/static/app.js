@@ -2,7 +2,7 @@
 import { getJson, setToken, UNAUTHORIZED } from "./api.js";
 import { offerViews } from "./view.js";
 import { here, SAVED } from "./saved.js";
-import { retried } from "./retry.js";
+import { imported } from "./retry.js";
 import { Save } from "./traces/save.js";
 import { html, render, useEffect, useReducer, useState } from "./html.js";
 
@@ -63,7 +63,7 @@ function View({ config, fork, onPlay, onLoadError }) {
   const [loaded, setLoaded] = useState(null);
   useEffect(() => {
     let isWanted = true; // a view that comes after another one is wanted would take its place
-    retried(VIEWS[name]).then((view) => isWanted && setLoaded({ name, view }), onLoadError);
+    imported(VIEWS[name]).then((view) => isWanted && setLoaded({ name, view }), onLoadError);
     return () => {
       isWanted = false;
     };

@@ -25,7 +25,7 @@ export function faults(error, kind) {
   return { byPath: placed(byPath, kind), others };
 }
 
-/** The messages by the path of the field that shows them: a fault within a field without parts in the form is that field's. */
+/** The messages by the path of the field that shows them: the nearest one in the form. */
 function placed(byPath, kind) {
   const found = new Map();
   for (const [path, message] of byPath) {
@@ -116,7 +116,7 @@ export function columnsFor(buttons) {
   return { "--columns": buttons.length === 4 ? Math.min(fit, 2) : Math.min(fit, buttons.length) };
 }
 
-/** A button that does an action at once. Like all that act, it keeps the focus while a step is under way: disabled, it would lose it. */
+/** A button that does an action at once. Disabled while a step is under way, it would lose the focus. */
 export function Choice({ label, action, number, disabled, isOld, game }) {
   return html`<button type="button" class="choice" data-number=${number <= NUMBERED ? number : undefined} disabled=${disabled} aria-disabled=${game.busy !== null || isOld}
     onClick=${() => isOld || game.step(action)}>${label}${number <= NUMBERED && html`<kbd aria-hidden="true">${number}</kbd>`}</button>`;

@@ -97,7 +97,7 @@ export class Game {
     return turn !== null;
   }
 
-  /** Do an action, of a button or a key; before the first reset, when buttons are disabled, keys do nothing either. */
+  /** Do an action of a button or a key; before the first reset neither does anything. */
   async step(action) {
     if (this.turns.length === 0) return false;
     return await this.perform("step", action, () => {}) !== null;

@@ -19,7 +19,7 @@ export function isShort(value, length) {
   return isWhole && text.length <= length;
 }
 
-/** The beginning of a value's JSON: a large value is cut before it is written, since writing all of it could take seconds. */
+/** The beginning of a value's JSON, cut before it is written, since all of it could take seconds. */
 function written(value, longest = LONGEST_TEXT) {
   const room = { values: MOST_VALUES, characters: longest };
   const text = JSON.stringify(beginning(value, room), null, 2) ?? "null";

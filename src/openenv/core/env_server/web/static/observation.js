@@ -33,7 +33,7 @@ function Rendered({ observation, view, first, schema }) {
       <details class="more"><summary>All fields</summary><div class="fields"><${Fields} value=${fields} schema=${schema} /></div></details>`;
   }
   const picture = view?.media_type ? html`<${Picture} picture=${view} alt="The environment's picture" />` : null;
-  // The text is for models and says what the picture shows, and with the first picture also what the task is.
+  // The text, for models, says what the picture shows; with the first picture also the task.
   const isFolded = picture !== null && typeof fields.text === "string";
   return html`
     ${view?.problem && html`<p class="note">The environment could not render this: ${view.problem}</p>`}
@@ -155,7 +155,7 @@ function heat(cell, largest) {
   return `${Math.round((60 * Math.log2(1 + Math.abs(cell))) / Math.log2(1 + largest))}%`;
 }
 
-/** How a value is shown: `line`, `text`, `content` (of MCP), `picture`, `pictures`, `board`, `lines`, `rows`, `records`, `object` or `json`. */
+/** How a value is shown. */
 function shapeOf(value) {
   if (typeof value === "string") return textShape(value);
   if (Array.isArray(value)) return listShape(value);

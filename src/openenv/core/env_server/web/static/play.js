@@ -134,7 +134,7 @@ function Origin({ game: { origin, busy, metadata } }) {
     ${differing !== null && ` ${differing === 0 ? "The reset" : `Step ${differing}`} was answered otherwise than on record, so what is here may have taken another way.`}</p>`;
 }
 
-/** What the first observation said and the one that is shown does not: the task, most of all of an environment with tools. */
+/** What only the first observation said: the task, mostly. */
 function Task({ game }) {
   const [first] = game.turns;
   if (first?.type !== "reset" || game.shown === first) return null;

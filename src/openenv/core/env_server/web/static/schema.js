@@ -71,7 +71,7 @@ export function choiceLabel(value, schema) {
   return value === null ? (schema.default === null ? "not set" : "none") : String(value);
 }
 
-/** Texts, numbers and lists need no choice before: what a person types says which it is. */
+/** What a person types says whether it is a text, a number or a list. */
 function unionKind(members) {
   return members.some((member) => member.type === "object" || member.type === undefined) ? "union" : "value";
 }

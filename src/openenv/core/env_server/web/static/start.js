@@ -1,5 +1,5 @@
-import { retried } from "./retry.js";
+import { imported } from "./retry.js";
 
-retried(() => import("./app.js")).catch(({ message }) => {
+imported(() => import("./app.js")).catch(({ message }) => {
   document.getElementById("app").append(`${message}. Reload the page to try again.`);
 });
