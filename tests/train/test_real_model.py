@@ -209,7 +209,7 @@ def test_a_judge_without_a_verdict_is_a_failure_that_is_counted_and_no_reward(
         player = PlaySettings(environment=server.url, player="random", tasks=str(tasks))
         evaluation = evaluate(player, tmp_path / "evaluation", sessions=2, console=quiet())
     assert [task.rewards for task in evaluation.tasks] == [[1.0], []]
-    assert (evaluation.failures, evaluation.episodes) == ({"the environment failed": 1}, 1)
+    assert (evaluation.failures, evaluation.episodes) == ({"judge": 1}, 1)
     assert evaluation.first_failure is not None
     assert "Expected one number" in evaluation.first_failure
 

@@ -147,6 +147,7 @@ def test_a_process_that_ends_costs_its_session_the_episode_and_no_other_anything
         "A reset starts a new episode in a new process.",
         "code": "EXECUTION_ERROR",
         "may_have_happened": True,
+        "failure": "process_ended",
     }
     wait_until_gone(before)
     for answer in (player.ask("x"), player.wire.state()):
