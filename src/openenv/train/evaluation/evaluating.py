@@ -147,7 +147,8 @@ def _evaluation(
     lines = sorted((line for line in collection.read() if line["index"] < len(tasks) * samples), key=_index)
     failures = [line for line in collection.read_left_out() if line["index"] < len(tasks) * samples]
     if not lines:
-        raise EnvironmentFailedError(f"No episode came to an end. {failures[0]['reason'].capitalize()}")
+        first: str = failures[0]["reason"]
+        raise EnvironmentFailedError(f"No episode came to an end. {first[:1].upper()}{first[1:]}")
     attempts: list[list[TaskAttempt]] = [[] for _ in tasks]
     for line in lines:
         attempts[_index(line) // samples].append(TaskAttempt.of_line(line))

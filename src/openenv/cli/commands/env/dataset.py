@@ -41,9 +41,10 @@ def inspect(reference: Reference = ".", as_json: AsJson = False) -> None:
 
 @app.command()
 def validate(reference: Reference = ".") -> None:
-    """Check the environments of a dataset: environment.yaml, splits, and that no task is there twice.
+    """Check the environments that a dataset declares.
 
-    Ends with status 1 where something is wrong; nothing of an environment is run.
+    It checks environment.yaml, the splits, and that no task is there twice. Nothing of an environment is run. It ends with
+    status 1 where something is wrong.
     """
     with refusing():
         faults = dataset_faults(_dataset(reference))
