@@ -12,7 +12,7 @@ from tests.support.models.chat_models import CHATML, THINKING, save_chat_model
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from openenv.adapters.text import ActionText
-from openenv.core.exceptions import ConfigurationError, OpenEnvError, ServerExecutionError
+from openenv.core.exceptions import ConfigurationError, EnvironmentFailedError, OpenEnvError, ServerExecutionError
 from openenv.train.agents.agent import play
 from openenv.train.agents.policy import Policy
 from openenv.train.agents.policy_agent import PolicyAgent
@@ -190,10 +190,10 @@ def test_a_failing_environment_spoils_only_its_own_episode(stairs: Sessions, tro
 
 
 def test_an_environment_that_mostly_fails_ends_the_training(stairs: Sessions) -> None:
-    with pytest.raises(ServerExecutionError):
+    with pytest.raises(EnvironmentFailedError, match="12 of the last 12 episodes failed"):
         tiny_setting(stairs).play(stairs, [CRASHING_SEEDS + 3] * 12)
-    with pytest.raises(ServerExecutionError):
-        tiny_setting(stairs).play(stairs, [*[FAILING_RESET_SEEDS] * 7, *SEEDS[7:]])
+    with pytest.raises(EnvironmentFailedError, match="11 of the last 12 episodes failed"):
+        tiny_setting(stairs).play(stairs, [*[FAILING_RESET_SEEDS] * 11, SEEDS[0]])
 
 
 def test_a_reset_that_fails_is_one_failed_episode(stairs: Sessions) -> None:
@@ -211,6 +211,6 @@ def test_the_model_is_left_in_the_mode_it_was_in(stairs: Sessions) -> None:
         setting.model.train(training)
         setting.play(stairs)
         assert setting.model.training is training
-        with pytest.raises(ServerExecutionError):
-            setting.play(stairs, [FAILING_RESET_SEEDS])
+        with pytest.raises(EnvironmentFailedError):
+            setting.play(stairs, [FAILING_RESET_SEEDS] * 8)
         assert setting.model.training is training

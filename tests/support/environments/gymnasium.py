@@ -171,7 +171,7 @@ class FreeEnvironment(Environment[Move, Free, State]):
 
     def step(self, action: Move) -> Free:
         self._legal = self._legal[1:]
-        return Free(legal=self._legal, done=not self._legal, metadata={"truncated": True})
+        return Free(legal=self._legal, done=not self._legal, reward=0.0, metadata={"truncated": True})
 
     @property
     def state(self) -> State:

@@ -43,8 +43,8 @@ def inspect(reference: Reference = ".", as_json: AsJson = False) -> None:
 def validate(reference: Reference = ".") -> None:
     """Check the environments that a dataset declares.
 
-    It checks environment.yaml, the splits, and that no task is there twice. Nothing of an environment is run. It ends with
-    status 1 where something is wrong.
+    It checks environment.yaml, the splits, and that no task is there twice, and ends with status 1 where something is
+    wrong. Nothing of an environment is run.
     """
     with refusing():
         faults = dataset_faults(_dataset(reference))
