@@ -33,6 +33,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "call_tool": {"tool_name": "count"},
     "get_tool": {"name": "count"},
     "has_tool": {"name": "count"},
+    "task": {"split": "train", "index": 0},
+    "task_range": {"split": "train", "start": 0, "stop": 1},
     "vector": {"count": 2},
 }
 # What Python has no class below of, so that asyncio refuses it with an error of its own.
@@ -74,6 +76,12 @@ class Board(Environment[CallToolAction, Total, Position]):
     def list_tasks(self, split: str) -> list[dict[str, int]]:
         return TASKS
 
+    def get_task(self, split: str, index: int) -> dict[str, int]:
+        return TASKS[index]
+
+    def get_task_range(self, split: str, start: int | None = None, stop: int | None = None) -> list[dict[str, int]]:
+        return TASKS[start:stop]
+
     def render(self) -> str:
         return f"at {self.count_so_far}"
 
@@ -113,7 +121,7 @@ def subclasses(cls: type[Any]) -> Iterator[type[Any]]:
 
 def methods(cls: type) -> list[str]:
     """List the methods that a program awaits."""
-    listed = [name for name in dir(cls) if not name.startswith(("_", "from_")) and name not in ("sync",)]
+    listed = [name for name in dir(cls) if not name.startswith(("_", "from_")) and name not in ("sync", "take_tasks")]
     return [name for name in listed if callable(getattr(cls, name)) and not isinstance(getattr(cls, name), type)]
 
 
@@ -188,7 +196,7 @@ class TestEveryMethod:
     def test_what_it_returned_may_be_awaited(self, client: Any, name: str) -> None:
         for run in WAYS.values():
             result = call(client, name)
-            if result in UNCHANGEABLE:
+            if any(result is each for each in UNCHANGEABLE):
                 assert name == "has_tool"
                 continue
             expected = None if name in ("close", "disconnect") else result

@@ -110,7 +110,8 @@ def test_a_tiny_policy_learns_from_a_comparison_alone(spec: EnvSpec, tmp_path: P
         trainer.train()
     rows = [row for row in trainer.state.log_history if "episode/group_reward" in row]
     assert len(said) == 12
-    assert {row["episode/independent_reward"] for row in rows} == {0.0}, "the environment gives none"
+    assert rows
+    assert not any("episode/independent_reward" in row for row in rows), "the environment gives none"
     first, last = said[0], sum(said[-3:]) / 3
     assert first < 0.3 < 0.8 < last, said
     assert judge.prompts[0].count("ask for the salt") == 1, "what all attempts begin with is shown once"

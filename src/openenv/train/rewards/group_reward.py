@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any, Literal
 
 from openenv.core.background_loop import background_loop
-from openenv.core.exceptions import ConfigurationError
+from openenv.core.exceptions import ConfigurationError, FailureKind
 from openenv.core.rubrics.group_judge import GroupJudge, GroupVerdict
 from openenv.train.forms.tool_form import call_text
 from openenv.train.rollout.tool_episode import EpisodeStep, ToolEpisode
@@ -66,6 +66,7 @@ class GroupReward:
         trajectory: Sequence[Sequence[EpisodeStep]] | None = None,
         opening: Sequence[str] | None = None,
         environment_reward: Sequence[float | None] | None = None,
+        failure: Sequence[str] | None = None,
         log_metric: Any = None,
         **_: Any,
     ) -> list[float | None]:
@@ -77,7 +78,9 @@ class GroupReward:
             environments: The environments that the episodes were played in.
             trajectory: From a ``rollout_func``: the steps of each episode.
             opening: From there: the first observation of each.
-            environment_reward: From there: the environment's rewards, ``None`` where it failed.
+            environment_reward: From there: the environment's rewards, ``None`` where it failed or gave none.
+            failure: From there: the kind of each episode's failure, empty without one. Episodes without a reward are
+                compared.
             log_metric: TRL's logger of scalars.
             **_: What TRL passes to every reward function.
 
@@ -92,6 +95,7 @@ class GroupReward:
             trajectory = [each.trajectory for each in environments]
             opening = [each.opening for each in environments]
             environment_reward = [each.reward for each in environments]
+            failure = [each.failure or "" for each in environments]
         if trajectory is None:
             rollouts = [_completed(prompt, each) for prompt, each in zip(prompts, completions, strict=True)]
         else:
@@ -101,7 +105,11 @@ class GroupReward:
                 for prompt, shown, steps in zip(prompts, first, trajectory, strict=True)
             ]
         rewards = [0.0] * len(prompts) if environment_reward is None else environment_reward
-        groups = [[number for number in group if rewards[number] is not None] for group in prompt_groups(prompts)]
+        kinds = failure or [FailureKind.OTHER if reward is None else "" for reward in rewards]
+        groups = [
+            [number for number in group if kinds[number] in ("", FailureKind.NO_REWARD)]
+            for group in prompt_groups(prompts)
+        ]
         verdicts = background_loop().run(self._judged([[rollouts[number] for number in group] for group in groups]))
         scores: list[float | None] = [None] * len(prompts)
         for group, verdict in zip(groups, verdicts, strict=True):
