@@ -106,10 +106,7 @@ class GroupReward:
             ]
         rewards = [0.0] * len(prompts) if environment_reward is None else environment_reward
         kinds = failure or [FailureKind.OTHER if reward is None else "" for reward in rewards]
-        groups = [
-            [number for number in group if kinds[number] in ("", FailureKind.NO_REWARD)]
-            for group in prompt_groups(prompts)
-        ]
+        groups = [[number for number in group if _is_compared(kinds[number])] for group in prompt_groups(prompts)]
         verdicts = background_loop().run(self._judged([[rollouts[number] for number in group] for group in groups]))
         scores: list[float | None] = [None] * len(prompts)
         for group, verdict in zip(groups, verdicts, strict=True):
@@ -168,3 +165,8 @@ def _completed(prompt: Any, completion: Any) -> list[Message]:
 
 def _conversation(prompt: Any) -> list[Message]:
     return [{"role": "user", "content": prompt}] if isinstance(prompt, str) else list(prompt)
+
+
+def _is_compared(failure: str) -> bool:
+    """Return whether an episode is compared: also one to which the environment gave no reward."""
+    return failure in ("", FailureKind.NO_REWARD)
