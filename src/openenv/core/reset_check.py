@@ -97,7 +97,7 @@ def unknown_names_text(unknown: Iterable[str], known: Iterable[str], what: str =
         "reset does not take 'sizze' (did you mean 'size'?). It takes: seed, size."
     """
     known = list(known)
-    named = ", ".join(_suggestion(name, known) for name in list(unknown)[:_MOST_NAMES])
+    named = ", ".join(suggestion(name, known) for name in list(unknown)[:_MOST_NAMES])
     takes = f"It takes: {', '.join(known)}." if known else "It takes no parameters."
     return f"{what} does not take {named}. {takes}"
 
@@ -110,7 +110,7 @@ def unknown_split_text(split: str, known: Iterable[str]) -> str:
         known: Names of the environment's splits.
     """
     known = list(known)
-    return f"The environment has no split {_suggestion(split, known)}. It has: {', '.join(known)}."
+    return f"The environment has no split {suggestion(split, known)}. It has: {', '.join(known)}."
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str | None:
@@ -118,7 +118,8 @@ def nearest_name(name: str, known: Iterable[str]) -> str | None:
     return next(iter(difflib.get_close_matches(name[:_LONGEST_NAME], list(known), n=1)), None)
 
 
-def _suggestion(name: str, known: Iterable[str]) -> str:
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Return a name as it came, with the known name that is most like it, if any, as a question."""
     close = nearest_name(name, known)
     shown = repr(name[:_LONGEST_NAME])
     return shown if close is None else f"{shown} (did you mean {close!r}?)"

@@ -1,6 +1,7 @@
 """A folder of recorded episodes, which grows line by line and outlives a kill."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from openenv.core.exceptions import ConfigurationError
 from openenv.records.failures import failure_counts
 from openenv.records.lines import append_object
 
-__all__ = ["Collection", "left_out_failures"]
+__all__ = ["Collection", "left_out_failures", "limits_in"]
 
 
 def left_out_failures(lines: Iterable[Mapping[str, Any]]) -> dict[str, int]:
@@ -21,6 +22,16 @@ def left_out_failures(lines: Iterable[Mapping[str, Any]]) -> dict[str, int]:
         {'timeout': 1, 'the model failed': 1}
     """
     return failure_counts(kind for line in lines if (kind := _failure_of(line)) is not None)
+
+
+def limits_in(lines: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """Count the episodes that a limit ended, in lines of ``episodes.jsonl``, by its name.
+
+    Example:
+        >>> limits_in([{"cut_by": "max_turns"}, {"reward": 1.0}])
+        {'max_turns': 1}
+    """
+    return dict(Counter(line["cut_by"] for line in lines if "cut_by" in line))
 
 
 def _failure_of(line: Mapping[str, Any]) -> str | None:

@@ -31,9 +31,14 @@ class Estimate:
     high: float | None = None
 
     def __str__(self) -> str:
+        return self.text()
+
+    def text(self, sign: str = "") -> str:
+        """Return the mean with its interval, with ``+`` as the sign also that of numbers above 0."""
+        mean = f"{self.value:{sign}.3f}"
         if self.low is None or self.high is None:
-            return f"{self.value:.3f}"
-        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
+            return mean
+        return f"{mean} [{self.low:{sign}.3f}, {self.high:{sign}.3f}]"
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from openenv.core.documents import draft_of, read_json, write_json
 from openenv.core.exceptions import ConfigurationError
-from openenv.records.evaluation import Estimate, Evaluation, read_evaluation
+from openenv.records.evaluation import Evaluation, read_evaluation
 
 __all__ = ["COLUMNS", "GridCell", "read_grid", "write_grid"]
 
@@ -49,17 +49,12 @@ class GridCell:
         price = None if found.spending is None else found.spending.price_usd
         return row | {
             "tasks": str(len(found.tasks)),
-            "reward": _text(found.mean_reward, "+"),
-            "pass@1": _text(found.pass_at[1]) if 1 in found.pass_at else "",
+            "reward": found.mean_reward.text("+"),
+            "pass@1": str(found.pass_at.get(1, "")),
             "actions": f"{found.mean_length:.1f}",
             "price, $": "" if price is None else f"{price:,.4f}",
-            "note": self._note(found),
+            "note": _note(found),
         }
-
-    def _note(self, evaluation: Evaluation) -> str:
-        failed = f"{evaluation.failed} failed" if evaluation.failed else ""
-        limits = [f"{count} ended by {name}" for name, count in evaluation.limits.items()]
-        return ", ".join([*filter(None, [failed]), *limits])
 
 
 _CELLS = TypeAdapter(list[GridCell])
@@ -68,9 +63,7 @@ _CELLS = TypeAdapter(list[GridCell])
 def write_grid(folder: Path, cells: Sequence[GridCell]) -> None:
     """Write ``grid.json``, ``report.md`` and ``report.html`` of a grid, each whole or not at all."""
     folder.mkdir(parents=True, exist_ok=True)
-    named = [{"environment": each.environment, "player": each.player, "folder": each.folder} for each in cells]
-    problems = [{} if each.problem is None else {"problem": each.problem} for each in cells]
-    write_json(folder / _GRID, [{**name, **problem} for name, problem in zip(named, problems, strict=True)])
+    write_json(folder / _GRID, list(map(_named, cells)))
     for name, text in ((_MARKDOWN, _markdown(cells)), (_PAGE, _page(cells))):
         with draft_of(folder / name) as draft:
             draft.write_text(text, "utf-8")
@@ -93,11 +86,15 @@ def read_grid(folder: Path) -> list[GridCell]:
     ]
 
 
-def _text(estimate: Estimate, sign: str = "") -> str:
-    mean = format(estimate.value, f"{sign}.3f")
-    if estimate.low is None or estimate.high is None:
-        return mean
-    return f"{mean} [{estimate.low:{sign}.3f}, {estimate.high:{sign}.3f}]"
+def _named(cell: GridCell) -> dict[str, str]:
+    """Return a cell without its evaluation, which its own folder has."""
+    problem = {} if cell.problem is None else {"problem": cell.problem}
+    return {"environment": cell.environment, "player": cell.player, "folder": cell.folder, **problem}
+
+
+def _note(evaluation: Evaluation) -> str:
+    failed = [f"{evaluation.failed} failed"] if evaluation.failed else []
+    return ", ".join([*failed, *(f"{count} ended by {name}" for name, count in evaluation.limits.items())])
 
 
 def _title(cells: Sequence[GridCell]) -> str:

@@ -31,6 +31,9 @@ from openenv.core.exceptions import (
 
 __all__ = ["FailureCounter", "failure_counts", "failure_kind", "failures_in", "failures_text", "kind_text"]
 
+FAILURES = "episode/failures/"
+"""Beginning of the metrics with the number of failures of each kind."""
+
 _KINDS = {kind.value: kind for kind in FailureKind}
 # A class stands before those that it is a subclass of.
 _KINDS_BY_CLASS: Mapping[type[OpenEnvError], FailureKind] = {
@@ -116,10 +119,6 @@ class FailureCounter:
         """Return the counts since the last call as metrics, as ``episode/failures/timeout``; nothing without any."""
         counts, self._counts = self._counts, Counter()
         return {metric: float(count) for metric, count in counts.items()}
-
-
-FAILURES = "episode/failures/"
-"""Beginning of the metrics with the number of failures of each kind."""
 
 
 def failures_in(metrics: Iterable[Mapping[str, Any]], environment: str = "") -> dict[str, int]:

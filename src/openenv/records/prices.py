@@ -2,20 +2,27 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from openenv.core.documents import read_json, read_toml, read_yaml
 from openenv.core.exceptions import ConfigurationError
-from openenv.core.wire.results import PARTICIPANTS, ParticipantUsage, participant_totals, participants_of
+from openenv.core.wire.results import (
+    PARTICIPANTS,
+    Number,
+    ParticipantUsage,
+    known_sum,
+    participant_totals,
+    participants_of,
+)
 
 __all__ = ["Prices", "Spending", "TokenPrice", "participants_in_lines", "read_prices"]
 
 _MILLION, _HOUR_S = 1_000_000, 3600
 _READERS = {".yaml": read_yaml, ".yml": read_yaml, ".toml": read_toml, ".json": read_json}
-_Number = TypeVar("_Number", int, float)
 
 Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -139,7 +146,6 @@ def _price(line: Mapping[str, Any], model: str | None, prices: Prices | None) ->
     return _sum(parts)
 
 
-def _sum(values: list[_Number | None]) -> _Number | None:
+def _sum(values: list[Number | None]) -> Number | None:
     """Return the sum; ``None`` of no values, and where one is not known."""
-    known = [value for value in values if value is not None]
-    return sum(known) if known and len(known) == len(values) else None
+    return reduce(known_sum, values) if values else None

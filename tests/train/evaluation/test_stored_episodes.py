@@ -28,6 +28,8 @@ def test_a_changed_environment_is_played_again(tmp_path: Path) -> None:
     assert "stored" not in printed(environment, output)
     episodes = (output / "episodes.jsonl").read_bytes()
     (environment / "README.md").write_text("Another description.")
+    (environment / "runs").mkdir()
+    (environment / "runs" / "notes.txt").write_text("Outputs are no part of an environment.")
     assert "2 stored episodes are reused.\n" in printed(environment, output)
     assert not (output / "earlier").exists()
     with (environment / "server" / "my_env_environment.py").open("a") as file:

@@ -19,7 +19,7 @@ from openenv.auto.installing import TRUST_VARIABLE, install_package, is_trusted
 from openenv.core.client.blocking import wait_for
 from openenv.core.env_client import EnvClient
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError, TaskNotFoundError
-from openenv.core.reset_check import nearest_name, without_unknown
+from openenv.core.reset_check import nearest_name, suggestion, without_unknown
 from openenv.core.tasks.row_cursor import RowCursor
 from openenv.core.tasks.task_set import RESET_COLUMN, TaskSet
 
@@ -67,9 +67,7 @@ class DatasetEnvironment:
         if name is None:
             return splits[0]
         if name not in splits:
-            nearest = nearest_name(name, splits)
-            hint = f" (did you mean {nearest!r}?)" if nearest else ""
-            raise TaskNotFoundError(f"{self.ref} has no split {name!r:.100}{hint}. It has: {', '.join(splits)}.")
+            raise TaskNotFoundError(f"{self.ref} has no split {suggestion(name, splits)}. It has: {', '.join(splits)}.")
         return name
 
     def arguments(self, split: str, index: int, schema: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -27,7 +27,7 @@ REWARD_SIGNALS, REWARD_WEIGHTS = "reward_signals", "reward_weights"
 REWARD_EVIDENCE, STEP_REWARDS = "reward_evidence", "step_rewards"
 PARTICIPANTS = "participants"
 
-_Number = TypeVar("_Number", int, float)
+Number = TypeVar("Number", int, float)
 
 TEXT, HTML, SVG, PNG = "text/plain", "text/html", "image/svg+xml", "image/png"
 _WRITTEN = (TEXT, HTML, SVG)
@@ -382,7 +382,7 @@ def component_totals(steps: Iterable[Mapping[str, float]]) -> dict[str, float]:
     return totals
 
 
-def known_sum(one: _Number | None, other: _Number | None) -> _Number | None:
+def known_sum(one: Number | None, other: Number | None) -> Number | None:
     """Return the sum of two numbers; ``None`` where one is not known."""
     return None if one is None or other is None else one + other
 

@@ -46,17 +46,15 @@ async def request_answer(
         ModelUnavailableError: The server is full, fails, or does not answer, each time.
         ModelAnswerError: The server gives no answer to this conversation that can be read, each time.
     """
-    for wait_s in _BUSY_WAITS_S:
+    waits = iter(_BUSY_WAITS_S)
+    while True:
         try:
             return await _requested(api, model, settings, messages, tools)
         except APIStatusError as error:
-            if error.status_code not in _BUSY:
+            wait_s = next(waits, None)
+            if wait_s is None or error.status_code not in _BUSY:
                 raise _status_error(api, model, error) from error
         await asyncio.sleep(wait_s)
-    try:
-        return await _requested(api, model, settings, messages, tools)
-    except APIStatusError as error:
-        raise _status_error(api, model, error) from error
 
 
 async def _requested(

@@ -1,6 +1,5 @@
 """Collecting episodes of a player or a model, as conversations to train on."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ from rich.console import Console
 from openenv.core.exceptions import (
     ConnectionFailedError,
     ConnectionLostError,
+    FailureKind,
     ModelAnswerError,
     OpenEnvError,
     ProviderError,
@@ -22,7 +22,7 @@ from openenv.core.exceptions import (
 from openenv.core.rubrics.bounds import reaches
 from openenv.core.wire.results import PARTICIPANTS, ParticipantUsage
 from openenv.records.answers import AnswerCounts, AnswerRule
-from openenv.records.collection import Collection, left_out_failures
+from openenv.records.collection import Collection, left_out_failures, limits_in
 from openenv.records.prices import Prices, participants_in_lines
 from openenv.train.agents.agent import Agent, play
 from openenv.train.agents.opening import open_agent, opened_rule
@@ -60,7 +60,6 @@ class CollectResult:
         failures: Numbers of the episodes that failed, by the kind of failure.
         answers: Numbers of their answers, of those that were left out for their reward too.
         rule: What an illegal answer did.
-        participant_failed: Episodes in which a participant of the environment failed, such as its user.
         participants: What the participants of all episodes have used, by name.
         limits: Number of the kept episodes that a limit ended, by its name.
     """
@@ -73,10 +72,14 @@ class CollectResult:
     model_failed: int = 0
     answers: AnswerCounts = field(default_factory=AnswerCounts)
     rule: AnswerRule = field(default_factory=AnswerRule)
-    participant_failed: int = 0
     participants: dict[str, ParticipantUsage] = field(default_factory=dict)
     failures: dict[str, int] = field(default_factory=dict)
-    limits: Mapping[str, int] = field(default_factory=dict)
+    limits: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def participant_failed(self) -> int:
+        """Number of episodes in which a participant of the environment failed, such as its user."""
+        return self.failures.get(FailureKind.PARTICIPANT, 0)
 
     @property
     def warnings(self) -> list[str]:
@@ -266,23 +269,17 @@ def _result(collection: Collection, rule: AnswerRule, prices: Prices | None) -> 
     lines, left_out = collection.read(), collection.read_left_out()
     rewards = [line["reward"] for line in lines]
     reasons = [line["reason"] for line in left_out]
-    failed = sum(reason.startswith(_FAILED) for reason in reasons)
-    model_failed = sum(reason.startswith(_MODEL_FAILED) for reason in reasons)
-    mean = fmean(rewards) if rewards else None
-    answers = AnswerCounts.of_lines([*lines, *(line for line in left_out if "length" in line)])
-    participant_failed = sum(reason.startswith(_PARTICIPANT_FAILED) for reason in reasons)
-    below = len(reasons) - failed - model_failed - participant_failed
+    failures = left_out_failures(left_out)
     return CollectResult(
         collection,
-        len(rewards),
-        below,
-        failed,
-        mean,
-        model_failed,
-        answers,
-        rule,
-        participant_failed,
-        participants_in_lines([*lines, *left_out], prices),
-        left_out_failures(left_out),
-        dict(Counter(line["cut_by"] for line in lines if "cut_by" in line)),
+        kept=len(rewards),
+        below=len(left_out) - sum(failures.values()),
+        failed=sum(reason.startswith(_FAILED) for reason in reasons),
+        mean_reward=fmean(rewards) if rewards else None,
+        model_failed=sum(reason.startswith(_MODEL_FAILED) for reason in reasons),
+        answers=AnswerCounts.of_lines([*lines, *(line for line in left_out if "length" in line)]),
+        rule=rule,
+        participants=participants_in_lines([*lines, *left_out], prices),
+        failures=failures,
+        limits=limits_in(lines),
     )

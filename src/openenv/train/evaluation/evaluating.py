@@ -11,7 +11,7 @@ from rich.console import Console
 from openenv.core.exceptions import ConfigurationError, EnvironmentFailedError
 from openenv.core.rubrics.bounds import reaches
 from openenv.records.answers import AnswerCounts, AnswerRule, few_episodes_text, is_few
-from openenv.records.collection import Collection, left_out_failures
+from openenv.records.collection import Collection, left_out_failures, limits_in
 from openenv.records.evaluation import Estimate, Evaluation, LegalScores, TaskResult
 from openenv.records.prices import Spending, participants_in_lines
 from openenv.train.agents.opening import open_agent, opened_rule
@@ -181,7 +181,7 @@ def _evaluation(
         failures=left_out_failures(failures),
         spending=Spending.of_lines([*lines, *failures], settings.model, settings.price_list),
         participants=participants_in_lines([*lines, *failures], settings.price_list),
-        limits=dict(Counter(line["cut_by"] for line in lines if "cut_by" in line)),
+        limits=limits_in(lines),
         temperature=None if settings.model is None else settings.temperature,
         reward_components=statistics.components,
         rule=rule,

@@ -1,12 +1,13 @@
 """Episodes that the folder of an evaluation has: reused, or played again where the environment or the model changed."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
 
 from openenv.auto.files import EnvironmentFile
 from openenv.auto.package import EnvironmentPackage
 from openenv.core.documents import read_json, write_json
+from openenv.hub.ignoring import ALWAYS, is_ignored
 from openenv.records.collection import Collection
 from openenv.records.run_folder import RunFolder
 from openenv.train.settings.play_settings import PlaySettings
@@ -14,8 +15,8 @@ from openenv.train.settings.play_settings import PlaySettings
 __all__ = ["played_versions", "reuse_stored"]
 
 _VERSIONS = "versions.json"
-# What no episode depends on: tests, descriptions, and what tools write.
-_NOT_PLAYED = {"tests", "__pycache__", "build", "dist", "outputs"}
+# Files that no episode depends on: those that are no part of an environment, tests and descriptions.
+_NOT_PLAYED = (*ALWAYS, "tests", "*.md")
 # Bytes of the beginning and of the end of a larger file that its checksum is of; weights have gigabytes.
 _PART_BYTES = 1024 * 1024
 _CHECKSUM_LENGTH = 12
@@ -28,7 +29,7 @@ def played_versions(settings: PlaySettings, package: EnvironmentPackage | None) 
     """
     environment = None
     if package is not None and settings.starts_server:
-        files = [package.file] if isinstance(package, EnvironmentFile) else list(_files_of(package.folder))
+        files = [package.file] if isinstance(package, EnvironmentFile) else _files_of(package.folder)
         environment = f"{package.version} ({_checksum(files)})"
     model = None
     if settings.model is not None and settings.llm_endpoint is None and Path(settings.model).is_dir():
@@ -65,13 +66,11 @@ def reuse_stored(collection: Collection, versions: Mapping[str, str | None]) -> 
 def _files_of(folder: Path) -> Iterator[Path]:
     """Yield the files in a folder that episodes depend on, in the order of their paths."""
     for path in sorted(folder.rglob("*")):
-        parts = path.relative_to(folder).parts
-        is_hidden = any(part.startswith(".") or part in _NOT_PLAYED or part.endswith(".egg-info") for part in parts)
-        if path.is_file() and path.suffix != ".md" and not is_hidden:
+        if path.is_file() and not is_ignored(PurePosixPath(path.relative_to(folder)), _NOT_PLAYED):
             yield path
 
 
-def _checksum(files: Iterator[Path] | list[Path]) -> str:
+def _checksum(files: Iterable[Path]) -> str:
     digest = hashlib.sha256()
     for file in files:
         size = file.stat().st_size
