@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 from openenv.core.client_types import StepResult
-from openenv.core.exceptions import FailureKind, OpenEnvError, ServerParticipantError
+from openenv.core.exceptions import FailureKind, OpenEnvError, ServerError
 from openenv.core.wire.results import PARTICIPANTS, ParticipantUsage, component_totals, participants_of
 from openenv.records.answers import commonest_texts
 from openenv.records.failures import failure_kind
@@ -155,7 +155,7 @@ class Episode:
     def fail(self, error: OpenEnvError, *, in_reset: bool = False) -> None:
         """End the episode with a failure, which is no reward of 0."""
         self.error, self.in_reset = error, in_reset
-        if isinstance(error, ServerParticipantError):
+        if isinstance(error, ServerError):
             self.participants |= participants_of(error.details.get(PARTICIPANTS))
 
     def add_turn(
