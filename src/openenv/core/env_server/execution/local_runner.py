@@ -255,7 +255,7 @@ class LocalRunner:
         except BaseException:
             executor.close()
             raise
-        return LocalRunner(copies[0], executor, session_name)
+        return type(self)(copies[0], executor, session_name)
 
     async def close(self) -> None:
         """Close the environment and its executor when the call under way, if any, has ended.

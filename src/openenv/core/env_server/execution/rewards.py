@@ -15,6 +15,7 @@ from openenv.core.wire.results import (
     REWARD_SIGNALS,
     REWARD_WEIGHTS,
     STEP_REWARDS,
+    Outcome,
     outcome_of,
 )
 from openenv.core.wire.types import Observation
@@ -65,14 +66,7 @@ class ScoredStep:
             metadata |= judges_metadata(rubric)
         if credit:
             metadata[STEP_REWARDS] = credit
-        outcome.has_plain_metadata = not (evidence or outcome.metadata)
-        if outcome.metadata:
-            metadata |= _with_participants(outcome.metadata, metadata)
-        if isinstance(outcome.observation, Observation):
-            # Not by assignment, which would validate the whole observation again.
-            outcome.observation.__dict__["metadata"] = metadata
-        outcome.metadata = metadata
-        return outcome
+        return with_metadata(outcome, metadata, is_plain=not evidence)
 
     def running(self) -> str | None:
         """Return the path of the component that has not returned yet; ``None`` if none runs."""
@@ -110,6 +104,24 @@ def _with_participants(own: Mapping[str, Any], scored: Mapping[str, Any]) -> Map
     if PARTICIPANTS not in scored or not isinstance(named, Mapping):
         return own
     return {**own, PARTICIPANTS: {**scored[PARTICIPANTS], **named}}
+
+
+def with_metadata(outcome: Outcome, added: dict[str, Any], *, is_plain: bool) -> Outcome:
+    """Add to the metadata of an outcome; a name that they have already is left as it is.
+
+    Args:
+        outcome: The outcome.
+        added: What is added.
+        is_plain: Whether that is only names and finite numbers.
+    """
+    own = outcome.metadata
+    outcome.has_plain_metadata = is_plain and (outcome.has_plain_metadata or not own)
+    metadata = {**added, **_with_participants(own, added)} if own else added
+    if isinstance(outcome.observation, Observation):
+        # Not by assignment, which would validate the whole observation again.
+        outcome.observation.__dict__["metadata"] = metadata
+    outcome.metadata = metadata
+    return outcome
 
 
 def rubric_states(environment: Any) -> dict[str, Any]:
