@@ -3,10 +3,11 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any
 
-from openenv.core.documents import DocumentError, is_draft, parse_json, read_json, write_json
+from openenv.core.documents import DocumentError, first_new_folder, is_draft, parse_json, read_json, write_json
 from openenv.core.exceptions import ConfigurationError
 from openenv.records.failures import failure_counts
 from openenv.records.lines import append_object
@@ -111,10 +112,7 @@ class Collection:
 
     def set_aside(self) -> Path:
         """Move the lines of all episodes to a new folder in ``earlier/``, and return it; the traces stay."""
-        number = 1
-        while (folder := self.path / "earlier" / str(number)).exists():
-            number += 1
-        folder.mkdir(parents=True)
+        folder = first_new_folder(self.path / "earlier" / str(number) for number in count(1))
         for file in (self.episodes, self.left_out, self.path / "results.json"):
             if file.is_file():
                 file.rename(folder / file.name)

@@ -4,12 +4,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from openenv.core.documents import read_json, read_toml, read_yaml
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.llm.token_price import Dollars, TokenPrice
 from openenv.core.wire.results import (
     PARTICIPANTS,
     Number,
@@ -21,34 +22,8 @@ from openenv.core.wire.results import (
 
 __all__ = ["Prices", "Spending", "TokenPrice", "participants_in_lines", "read_prices"]
 
-_MILLION, _HOUR_S = 1_000_000, 3600
+_HOUR_S = 3600
 _READERS = {".yaml": read_yaml, ".yml": read_yaml, ".toml": read_toml, ".json": read_json}
-
-Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-
-
-class TokenPrice(BaseModel):
-    """Price of a model's tokens, in US dollars for a million.
-
-    Attributes:
-        input: Of tokens that the model reads.
-        output: Of tokens that it writes.
-
-    Example:
-        >>> TokenPrice(input=0.5, output=2.0).of(1_000_000, 500_000)
-        1.5
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    input: Dollars
-    output: Dollars
-
-    def of(self, input_tokens: int | None, output_tokens: int | None) -> float | None:
-        """Return the price of so many tokens; ``None`` where a number is not known."""
-        if input_tokens is None or output_tokens is None:
-            return None
-        return (input_tokens * self.input + output_tokens * self.output) / _MILLION
 
 
 class Prices(BaseModel):

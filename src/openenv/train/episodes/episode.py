@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import FailureKind, OpenEnvError, ServerError
 from openenv.core.wire.results import PARTICIPANTS, ParticipantUsage, component_totals, participants_of
-from openenv.records.answers import commonest_texts
+from openenv.records.answers import answer_counts
 from openenv.records.failures import failure_kind
 
 __all__ = ["Episode", "Limit", "Turn"]
@@ -134,13 +134,13 @@ class Episode:
     @property
     def answer_counts(self) -> dict[str, Any]:
         """The numbers of its answers and the commonest illegal ones, under the names of a `Collection`."""
-        return {
-            "length": len(self.turns),
-            "illegal_actions": self.illegal_actions,
-            "cut_answers": self.cut_answers,
-            "answers_without_call": self.answers_without_call,
-            "illegal_texts": commonest_texts(self.illegal_texts),
-        }
+        return answer_counts(
+            length=len(self.turns),
+            illegal_actions=self.illegal_actions,
+            illegal_texts=self.illegal_texts,
+            cut_answers=self.cut_answers,
+            answers_without_call=self.answers_without_call,
+        )
 
     def add_written(self, token_ids: Sequence[int], logprobs: Sequence[float]) -> None:
         """Append tokens that the model wrote."""
