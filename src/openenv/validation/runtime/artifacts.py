@@ -30,7 +30,9 @@ _REDACTED = "[REDACTED]"
 _MAX_DEPTH = 64
 _SECRET_KEY = re.compile(r"passw(?:or)?d|secret|token|authorization|api[ _-]?key", re.IGNORECASE)
 # Counts and ids of tokens of a language model.
-_MODEL_TOKENS = re.compile(r"(?:max|min|prompt|completion|input|output|total|num|n)_\w*tokens?|\w*token_ids?", re.IGNORECASE)
+_MODEL_TOKENS = re.compile(
+    r"(?:max|min|prompt|completion|input|output|total|num|n)_\w*tokens?|\w*token_ids?", re.IGNORECASE
+)
 _SECRET_VALUE = re.compile(
     r"\b(?:hf_[A-Za-z0-9]{8,}|sk-[A-Za-z0-9_-]{8,}|ghp_[A-Za-z0-9]{8,}|github_pat_\w{8,})|\bbearer\s+[^\s\"',]+",
     re.IGNORECASE,

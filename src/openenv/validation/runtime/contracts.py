@@ -1,6 +1,6 @@
 """Plan of the runtime level, what a provider starts, and the evidence that is collected.
 
-The plan is a file of the package (``validation/runtime.json``): how the episode is reset, and the actions that are sent.
+The plan is a file of the package, ``validation/runtime.json``: the reset of the episode, and the actions that are sent.
 """
 
 import json
@@ -119,7 +119,9 @@ def _text(root: Path, probe_path: str) -> str:
         folder = root.resolve(strict=True)
         file = (folder / probe_path).resolve(strict=True)
         if not file.is_relative_to(folder):
-            raise RuntimePlanError(f"invalid runtime plan: {probe_path} leads out of the package; copy the file into it")
+            raise RuntimePlanError(
+                f"invalid runtime plan: {probe_path} leads out of the package; copy the file into it"
+            )
         with open_regular(file) as stream:
             content = stream.read(MAX_PLAN_BYTES + 1)
     except (OSError, RuntimeError, ConfigurationError) as error:  # RuntimeError: a loop of links

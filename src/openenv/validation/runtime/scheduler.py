@@ -79,9 +79,7 @@ def execute_graders(
         if reason is None:
             result = _run(grader, subject)
         else:
-            result = CheckResult(
-                check_id=grader.check_id, status=CheckStatus.SKIP, evidence=[reason], duration_s=0.0
-            )
+            result = CheckResult(check_id=grader.check_id, status=CheckStatus.SKIP, evidence=[reason], duration_s=0.0)
         if result.status is CheckStatus.PASS:
             passed.add(result.check_id)
         results.append(result)

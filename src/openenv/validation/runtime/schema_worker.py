@@ -1,14 +1,14 @@
 """Check of observations against the schema that the server publishes, in a separate interpreter.
 
-A schema is the subject's: a pattern in it may take for ever, and a reference may lead to any address. So the process has
-few seconds of CPU, no more memory than a check needs, and follows no reference out of the schema.
+A schema is the subject's: a pattern in it may take for ever, and a reference may lead to any address. So the process
+has few seconds of CPU, no more memory than a check needs, and follows no reference out of the schema.
 """
 
 import json
 import resource
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 _CPU_S = 5
@@ -92,19 +92,19 @@ def _problems(schema_json: str, reset_schema_json: str | None, observed: Sequenc
     return problems[:_MOST_PROBLEMS]
 
 
-def _problems_with(schema: Mapping[str, Any], observed: Sequence[Observed]) -> Iterator[str]:
+def _problems_with(schema: dict[str, Any], observed: Sequence[Observed]) -> Iterator[str]:
     from jsonschema import Draft202012Validator, SchemaError
     from jsonschema.validators import validator_for
-    from jsonschema_specifications import REGISTRY
+    from referencing import Registry
     from referencing.exceptions import Unresolvable
 
     kind = validator_for(schema, default=Draft202012Validator)
     try:
         kind.check_schema(schema)
-    except SchemaError as error:
-        yield f"observation schema is no JSON Schema: {error.message:.{_LONGEST_MESSAGE}}"
+    except SchemaError as invalid:
+        yield f"observation schema is no JSON Schema: {invalid.message:.{_LONGEST_MESSAGE}}"
         return
-    validator = kind(schema, registry=REGISTRY)  # with another registry it would fetch what a reference leads to
+    validator = kind(schema, registry=Registry())  # with another registry it would fetch what a reference leads to
     try:
         for seen in observed:
             if validator.is_valid(seen.observation):
