@@ -105,7 +105,7 @@ def _run_manifest(
         "manifest_schema_version": None if manifest is None else manifest.manifest_schema_version,
         "plan_digest": None if plan is None else hashlib.sha256(plan.model_dump_json().encode()).hexdigest(),
         "plan_redacted": planned != _redacted(planned),
-        "platform": platform.platform(),
+        "platform": f"{platform.system()}-{platform.release()}-{platform.machine()}",
         "python": platform.python_version(),
         "provider": None if provider is None else _described(provider),
     }

@@ -136,7 +136,7 @@ class _Collection:
         self.phase = "connect"
         timeout_s = self._timeout_s()
         url = socket_url(self._base_url)
-        connection = connect(
+        with connect(
             url,
             additional_headers=self._headers,
             compression=None,
@@ -145,14 +145,14 @@ class _Collection:
             close_timeout=_CLOSE_TIMEOUT_S,
             ping_interval=None,
             max_size=MAX_MESSAGE_BYTES,
-        )
-        try:
-            self._play(connection, plan)
+        ) as connection:
+            try:
+                self._play(connection, plan)
+            except BaseException:
+                abort_socket(connection.socket)  # no closing handshake with a server that does not keep to the wire
+                raise
             with suppress(*_FAULTS):
                 connection.send(json.dumps({"type": MessageType.CLOSE}))
-                connection.close()
-        finally:
-            abort_socket(connection.socket)
 
     def _play(self, connection: ClientConnection, plan: RuntimePlan) -> None:
         reset = {**plan.reset.options, "seed": plan.reset.seed, "episode_id": plan.reset.episode_id}

@@ -89,7 +89,7 @@ def _problems(schema_json: str, reset_schema_json: str | None, observed: Sequenc
     problems: list[str] = []
     for is_reset, each in ((True, reset_schema), (False, schema)):
         problems += _problems_with(each, [seen for seen in observed if seen.is_reset is is_reset])
-    return problems[:_MOST_PROBLEMS]
+    return list(dict.fromkeys(problems))[:_MOST_PROBLEMS]
 
 
 def _problems_with(schema: dict[str, Any], observed: Sequence[Observed]) -> Iterator[str]:
