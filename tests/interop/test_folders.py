@@ -20,7 +20,7 @@ from websockets.sync.client import connect
 
 from openenv.core.providers.health import wait_until_healthy
 from openenv.core.providers.local_process import LocalProcessProvider
-from openenv.validation.report import validate_folder
+from openenv.validation.folder_checks import validate_folder
 
 # What each is told, frame by frame. Steps before the first reset are not among them: ours refuses them.
 RESET = {"type": "reset", "data": {"seed": 7, "episode_id": "first"}}

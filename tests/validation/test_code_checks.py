@@ -9,7 +9,7 @@ from tests.support.environment_folders import public_environment, scaffold, with
 
 from openenv.validation import CheckResult, read_source
 from openenv.validation.code_checks import CODE_CHECKS
-from openenv.validation.report import run_check
+from openenv.validation.folder_checks import run_check
 
 ENVIRONMENT = "server/my_env_environment.py"
 

@@ -10,7 +10,7 @@ from tests.support.environment_folders import scaffold, write_files
 
 from openenv.validation import CheckResult, read_source
 from openenv.validation.file_checks import FILE_CHECKS, HOME_PATH
-from openenv.validation.report import run_check
+from openenv.validation.folder_checks import run_check
 
 Change = Callable[[Path], object]
 

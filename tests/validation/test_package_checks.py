@@ -7,8 +7,8 @@ from tests.support.broken_environments import PROJECT
 from tests.support.environment_folders import fresh_scaffold, public_environment, write_files
 
 from openenv.validation import CheckResult, read_source
+from openenv.validation.folder_checks import run_check
 from openenv.validation.package_checks import PACKAGE_CHECKS
-from openenv.validation.report import run_check
 
 ENVIRONMENT = "server/my_env_environment.py"
 

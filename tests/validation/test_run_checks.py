@@ -8,7 +8,7 @@ from tests.support.environment_folders import write_files
 from tests.support.imported_modules import forget_modules_of
 
 from openenv.auto.discovery import find_environment
-from openenv.validation.report import CheckResult
+from openenv.validation.folder_checks import CheckResult
 from openenv.validation.run_checks import run_checks
 from openenv.validation.trials import RunLimits
 

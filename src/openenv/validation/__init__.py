@@ -5,7 +5,7 @@ from openenv._lazy import lazy_exports
 __all__, __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "openenv.validation.report": ("CheckResult", "Report", "validate_folder"),
+        "openenv.validation.folder_checks": ("CheckResult", "Report", "validate_folder"),
         "openenv.validation.source": ("Source", "read_source"),
     },
 )

@@ -15,7 +15,7 @@ from openenv.core.exceptions import RequestError
 from openenv.core.wire.answers import outcome_json
 from openenv.core.wire.results import Outcome, outcome_of
 from openenv.validation.findings import Check, Finding, fail, warn
-from openenv.validation.report import Report, run_check
+from openenv.validation.folder_checks import Report, run_check
 
 LEVEL = "runtime"
 _SEED = 1

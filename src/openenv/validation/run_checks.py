@@ -32,7 +32,7 @@ from openenv.core.schema.reader import constants, members
 from openenv.core.wire.mcp_types import CallToolObservation, ListToolsObservation
 from openenv.core.wire.names import FINITE_VARIABLE
 from openenv.validation.findings import Check, Finding, fail, warn
-from openenv.validation.report import CheckResult, run_check
+from openenv.validation.folder_checks import CheckResult, run_check
 from openenv.validation.trials import (
     FEW_STEPS,
     RANDOM_STEPS,

@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from openenv.auto.discovery import find_environment
 from openenv.core.process_end import how_ended
-from openenv.validation.report import CheckResult
+from openenv.validation.folder_checks import CheckResult
 from openenv.validation.run_checks import RUN_CHECKS, each_result
 from openenv.validation.trials import RunLimits
 

@@ -27,7 +27,7 @@ from openenv.images.context import WHEELS
 from openenv.images.dockerfile import Dockerfile
 from openenv.images.registry import image_name, push_image
 from openenv.validation.code_checks import offers_only_tools
-from openenv.validation.report import CHECKS, CheckResult, run_check
+from openenv.validation.folder_checks import CHECKS, CheckResult, run_check
 from openenv.validation.source import Source, read_source
 
 YOU = "YOU"

@@ -17,7 +17,7 @@ from openenv.cli.options import AsJson
 from openenv.cli.targets import refusing
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 from openenv.validation.adapted_checks import validate_adapted
-from openenv.validation.report import CheckResult, Report, validate_folder
+from openenv.validation.folder_checks import CheckResult, Report, validate_folder
 from openenv.validation.run_checks import LEVEL as RUNTIME
 from openenv.validation.run_process import run_in_process
 from openenv.validation.trials import RunLimits

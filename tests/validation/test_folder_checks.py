@@ -13,7 +13,7 @@ from openenv.auto import find_environment
 from openenv.core.exceptions import EnvironmentNotFoundError
 from openenv.validation import validate_folder
 from openenv.validation.findings import Check, fail, warn
-from openenv.validation.report import CHECKS, run_check
+from openenv.validation.folder_checks import CHECKS, run_check
 from openenv.validation.source import read_source
 
 
