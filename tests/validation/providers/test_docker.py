@@ -41,7 +41,7 @@ def launch_spec(image: str, mode: str = "no-network", **changes: Any) -> LaunchS
     return LaunchSpec(
         image_ref=image,
         resources=ResourceDeclaration(**resources),
-        network=NetworkPolicy(mode=mode, allowed_hosts=hosts),  # type: ignore[arg-type]  # one of its modes
+        network=NetworkPolicy(mode=mode, allowed_hosts=hosts),
         run_id="run-1",
         startup_timeout_s=120,
     )

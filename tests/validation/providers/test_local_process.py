@@ -69,7 +69,7 @@ def launch_spec(image: str, mode: str = "no-network", *, gpus: int = 0, startup_
     return LaunchSpec(
         image_ref=image,
         resources=ResourceDeclaration(cpu=1, memory_mb=512, disk_mb=64, episode_timeout_s=60, gpus=gpus),
-        network=NetworkPolicy(mode=mode, allowed_hosts=["example.org"] if mode == "allowlist" else []),  # type: ignore[arg-type]  # one of its modes
+        network=NetworkPolicy(mode=mode, allowed_hosts=["example.org"] if mode == "allowlist" else []),
         run_id="run-1",
         startup_timeout_s=startup_timeout_s,
     )
