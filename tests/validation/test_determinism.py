@@ -88,7 +88,7 @@ def test_each_planted_dependence_is_found_with_its_field_and_its_cause(tmp_path:
         found = {result.check_id: result for result in run_checks(find_environment(folder), _UNHURRIED)}
     finally:
         forget_modules_of(folder)
-    evidence = found["repeat"].evidence
+    evidence = found["runtime.episode_determinism"].evidence
     for name, (_, cause) in PLANTED.items():
         lines = [line for line in evidence if f"observation.seen.{name}" in line]
         assert len(lines) == 1, (name, evidence)
