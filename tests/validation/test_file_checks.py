@@ -8,17 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.dataset_folders import environment_with_rows
 from tests.support.environment_folders import scaffold, write_files
+from tests.support.outcomes import Outcome, outcomes
 
-from openenv.validation import CheckResult, read_source
+from openenv.validation import read_source
 from openenv.validation.file_checks import FILE_CHECKS, HOME_PATH
-from openenv.validation.folder_checks import run_check
+from openenv.validation.findings import run_check
 
 Change = Callable[[Path], object]
 
 
-def result(folder: Path, check_id: str) -> CheckResult:
-    check = next(check for check in FILE_CHECKS if check.id == check_id)
-    return run_check(check, read_source(folder))
+def result(folder: Path, check_id: str) -> Outcome:
+    check = next(check for check in FILE_CHECKS if check.id == f"static.{check_id}")
+    return outcomes(run_check(check, read_source(folder)))[check.id]
 
 
 def replaced(file: str, old: str, new: str) -> Change:
@@ -41,7 +42,7 @@ def with_file(file: str, text: str) -> Change:
     return lambda folder: write_files(folder, {file: text})
 
 
-@pytest.mark.parametrize("check_id", [check.id for check in FILE_CHECKS])
+@pytest.mark.parametrize("check_id", [check.id.removeprefix("static.") for check in FILE_CHECKS])
 def test_a_scaffold_passes(tmp_path: Path, check_id: str) -> None:
     assert result(scaffold(tmp_path, "my_env"), check_id).status == "pass"
 

@@ -51,12 +51,11 @@ class RewardDeclaration(_Declaration):
     floor_margin: float = Field(ge=0)
     variance_tolerance: float | None = Field(default=None, ge=0)
 
-    @field_validator("range")
-    @classmethod
-    def _check_range(cls, value: tuple[float, float]) -> tuple[float, float]:
-        if not value[0] < value[1]:
-            raise ValueError(f"reward range must be strictly increasing, got {value}")
-        return value
+    @model_validator(mode="after")
+    def _check_range(self) -> Self:
+        if not self.range[0] < self.range[1]:
+            raise ValueError(f"reward range must be strictly increasing, got {self.range}")
+        return self
 
 
 class JudgePin(_Declaration):

@@ -2,13 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from typing import Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from openenv.core.documents import parse_json
-from openenv.validation.report import CheckResult
-from openenv.validation.types import CheckStatus, Lane, Level, Severity, Verdict
+from openenv.validation.manifest import NormalizedManifest
+from openenv.validation.report import CheckResult, ValidationReport, ValidationReportV2
+from openenv.validation.types import CheckStatus, Lane, Level, Severity, SignatureKind, Verdict
+
+OWN_POLICY = "openenv-v1"
+"""Policy of the checks of this package."""
 
 
 class PolicyError(Exception):
@@ -146,5 +150,51 @@ def apply_policy(results: Sequence[CheckResult], policy: SeverityPolicy, lane: L
     return Verdict.WARN if statuses & {CheckStatus.FAIL, CheckStatus.SKIP} else Verdict.PASS
 
 
+def failing(results: Sequence[CheckResult], policy: SeverityPolicy) -> list[CheckResult]:
+    """Return the results that fail a package on an author's machine.
+
+    Args:
+        results: Results of checks.
+        policy: The policy, which must have an entry for each.
+
+    Example:
+        >>> failing([CheckResult(check_id="static.layout", status="fail", duration_s=0.0)], load_policy())
+        []
+    """
+    entries = policy.entries_for_lane(Lane.LOCAL)
+    return [each for each in results if each.status is CheckStatus.ERROR or _fails(each, entries)]
+
+
 def _fails(result: CheckResult, entries: Mapping[str, PolicyEntry]) -> bool:
     return result.status is CheckStatus.FAIL and entries[result.check_id].severity is Severity.FAIL
+
+
+def make_report(
+    version: Literal["1", "2"],
+    *,
+    target: str,
+    source_digest: str,
+    signature: SignatureKind | None,
+    manifest: NormalizedManifest | None,
+    policy: SeverityPolicy,
+    levels_run: list[Level],
+    results: list[CheckResult],
+) -> ValidationReport | ValidationReportV2:
+    """Make the report of results, with the verdict of a policy.
+
+    Raises:
+        PolicyError: The policy does not know a check.
+    """
+    content: dict[str, Any] = {
+        "report_schema_version": version,
+        "target": target,
+        "source_digest": source_digest,
+        "signature": signature,
+        "manifest": manifest,
+        "policy_version": policy.policy_version,
+        "lane": Lane.LOCAL,
+        "levels_run": levels_run,
+        "results": results,
+        "verdict": apply_policy(results, policy, Lane.LOCAL),
+    }
+    return ValidationReport(**content) if version == "1" else ValidationReportV2(**content)

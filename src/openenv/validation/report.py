@@ -107,3 +107,8 @@ def write_report(report: ValidationReport, path: Path | None = None) -> str:
     if path is not None:
         path.write_text(f"{text}\n", encoding="utf-8")
     return text
+
+
+def skipped(check_id: str, reason: str) -> CheckResult:
+    """Return the result of a check that was left out, with the reason."""
+    return CheckResult(check_id=check_id, status=CheckStatus.SKIP, evidence=[reason], duration_s=0.0)

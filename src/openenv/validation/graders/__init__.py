@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from openenv.validation.manifest import CapabilitiesSpec, NormalizedManifest
+from openenv.validation.policy import PolicyError
 from openenv.validation.report import CheckResult
 from openenv.validation.types import Level, ProviderCapability
 
@@ -109,10 +110,16 @@ class GraderRegistry:
 
         Returns:
             The number of them.
+
+        Raises:
+            PolicyError: One can't be imported.
         """
         found = entry_points(group=ENTRY_POINT_GROUP)
         for entry in found:
-            loaded = entry.load()
+            try:
+                loaded = entry.load()
+            except (ImportError, AttributeError) as error:
+                raise PolicyError(f"grader {entry.value!r} of an installed package can't be loaded: {error}") from error
             self.register(loaded() if isinstance(loaded, type) else loaded)
         return len(found)
 

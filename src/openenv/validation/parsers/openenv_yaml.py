@@ -15,6 +15,10 @@ VALIDATION_BLOCK_REMEDIATION = (
 )
 SCHEMA_REMEDIATION = "Correct these keys of openenv.yaml; docs/validation.md lists what each may be."
 BLOCK = "validation"
+POLICY = "policy"
+"""Key of the mapping that names the policy of `openenv validate`; other programs ignore it."""
+KEYS = ("reward", "judge", "resources", "task_distribution", "network", "capabilities", "types", "execution")
+"""Keys of the mapping; others are left to the programs that know them."""
 
 
 class OpenEnvYamlParser:
@@ -40,23 +44,19 @@ class OpenEnvYamlParser:
             ManifestError: The file can't be read, or its declarations are not valid.
         """
         content = self._content(package_root / self.signature.value)
-        if BLOCK not in content:
+        block = content.get(BLOCK)
+        if block is None:
             raise ManifestError(["openenv.yaml has no `validation:` block"], remediation=VALIDATION_BLOCK_REMEDIATION)
-        block = content[BLOCK]
         if not isinstance(block, dict):
             raise ManifestError(["`validation:` must be a mapping"], remediation=VALIDATION_BLOCK_REMEDIATION)
         model = NormalizedManifestV2 if "execution" in block else NormalizedManifest
-        known = {
-            "manifest_schema_version": "2" if "execution" in block else "1",
-            "name": content.get("name"),
-            "version": content.get("version"),
-            "signature": self.signature,
-        }
-        errors = [f"{key}: is no key of `validation:`" for key in known if key in block]
-        if errors:
-            raise ManifestError(errors, remediation=SCHEMA_REMEDIATION)
+        declared = {key: block[key] for key in KEYS if key in block}
+        named = {key: content[key] for key in ("name", "version") if key in content}
+        version = "2" if "execution" in block else "1"
         try:
-            return model.model_validate({**known, **block})
+            return model.model_validate(
+                {"manifest_schema_version": version, "signature": self.signature, **named, **declared}
+            )
         except ValidationError as error:
             raise ManifestError(_lines(error), remediation=SCHEMA_REMEDIATION) from error
 

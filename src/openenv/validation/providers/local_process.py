@@ -24,7 +24,7 @@ from openenv.validation.providers.network_measurement import (
     run_probe,
 )
 from openenv.validation.runtime.contracts import LaunchSpec
-from openenv.validation.source import read_source
+from openenv.validation.source import read_source, source_digest
 from openenv.validation.types import ProviderCapability
 
 NOT_READY = "Subject did not return HTTP 200 from /health before its deadline"
@@ -66,10 +66,15 @@ class LocalProcessValidationProvider:
 
         Raises:
             EnvironmentNotFoundError: The folder holds no environment.
+            ProviderError: It has files that are no regular ones.
         """
-        source = read_source(root)
-        self._built[source.digest] = source.folder
-        return source.digest
+        folder = read_source(root).folder
+        try:
+            digest = f"sha256:{source_digest(folder)}"
+        except ValueError as error:
+            raise ProviderError(f"{folder}: {error}") from error
+        self._built[digest] = folder
+        return digest
 
     def start(self, spec: LaunchSpec) -> "LocalProcessSubject":
         """Start a package's server, and wait until it is healthy.
