@@ -1,6 +1,7 @@
 """Provider over this machine's Docker engine: a package's image is built, and its container confined."""
 
 import math
+import os
 import re
 import resource
 import subprocess
@@ -8,16 +9,16 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
 
+from openenv.auto.manifest import load_manifest
 from openenv.core.exceptions import ServerNotReadyError
 from openenv.core.providers.docker.engine import connect, engine_failing
 from openenv.core.providers.docker.provider import LocalDockerProvider
 from openenv.core.providers.resources import Resources
 from openenv.core.wire.names import AUTH_NONE, AUTH_VARIABLE
-from openenv.images.builder import Build, build_image
+from openenv.images.builder import Build, build_image, default_tag
 from openenv.validation.manifest import ExecutionDeclaration
 from openenv.validation.providers import (
     MAX_LOG_BYTES,
@@ -38,6 +39,7 @@ HELPER_IMAGE = "python:3.12-slim@sha256:78387bc3881b8273120a12ebe6c1ab22b018ccc2
 _PINNED = re.compile(r"(?:[^@\s]+@)?sha256:[0-9a-f]{64}")
 _MEBIBYTE = 2**20
 _MOST_OUTPUT_BYTES = 2**20
+_MOST_WRITTEN_BYTES = 2 * _MOST_OUTPUT_BYTES
 _HELPER = ("docker", "run", "--rm", "--interactive", "--cap-drop", "ALL", "--security-opt", "no-new-privileges")
 # Parts of the engine's description of a container; its variables may be secrets.
 _SHOWN = ("Id", "Image", "Name", "State", "HostConfig", "NetworkSettings")
@@ -113,7 +115,7 @@ class DockerValidationProvider:
         built = build_image(
             Build(
                 folder=root,
-                tag=f"openenv-validation-{sha256(str(root.resolve()).encode()).hexdigest()[:12]}",
+                tag=f"{default_tag(load_manifest(root))}-validation",
                 context=context,
                 dockerfile=root / execution.dockerfile,
                 base_image=self.base_image,
@@ -242,7 +244,7 @@ class DockerRunningSubject:
                 stderr=stderr,
             )
             # What prints without an end fills no disk.
-            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (2 * _MOST_OUTPUT_BYTES, 2 * _MOST_OUTPUT_BYTES))
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (_MOST_WRITTEN_BYTES, _MOST_WRITTEN_BYTES))
             try:
                 exit_code = process.wait(timeout_s)
             except subprocess.TimeoutExpired as error:
@@ -250,7 +252,7 @@ class DockerRunningSubject:
             finally:
                 process.kill()
                 process.wait()
-            if exit_code < 0:
+            if max(os.fstat(each.fileno()).st_size for each in (stdout, stderr)) >= _MOST_WRITTEN_BYTES:
                 raise ProviderError(f"{argv[0]} printed more than {_MOST_OUTPUT_BYTES} bytes.")
             return ExecResult(exit_code, _read(stdout), _read(stderr), time.perf_counter() - start)
 
