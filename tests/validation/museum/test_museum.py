@@ -3,10 +3,10 @@
 import time
 
 import pytest
-from tests.validation.museum import judges, text_graders
+from tests.validation.museum import judges, programs, text_graders
 from tests.validation.museum.exhibit import EXHIBITS, Exhibit, findings
 
-ROOMS = (judges, text_graders)
+ROOMS = (judges, programs, text_graders)
 MAX_S = 5.0
 
 

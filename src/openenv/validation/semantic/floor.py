@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from openenv.validation.findings import Check, Finding, fail
 from openenv.validation.semantic.episodes import Action, Episode, action_fields
-from openenv.validation.semantic.graded import MAX_RANDOM_STEPS, PROBED_TASKS, Clock, GradedEnvironment
+from openenv.validation.semantic.graded import MAX_RANDOM_STEPS, Clock, GradedEnvironment
 from openenv.validation.semantic.texts import shown, task_name
 
 _CHECK_S = 8.0
@@ -32,7 +32,7 @@ def _untouched(graded: GradedEnvironment, solved: Sequence[Episode]) -> Iterator
                 f"{task_name(episode.task)}: the reset pays {episode.first.reward:g}, before any action", _UNTOUCHED
             )
             return
-    for episode in solved[:PROBED_TASKS]:
+    for episode in graded.probed:
         for action in _idle_actions(graded, episode):
             played = graded.play(episode.task, [action])
             if played.fault is None and graded.share(played.total, episode) > margin:

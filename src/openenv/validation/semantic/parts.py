@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from openenv.core.exceptions import OpenEnvError
 from openenv.validation.findings import Check, Finding, fail, warn
 from openenv.validation.semantic.episodes import Episode
-from openenv.validation.semantic.graded import PROBED_TASKS, GradedEnvironment
+from openenv.validation.semantic.graded import GradedEnvironment
 from openenv.validation.semantic.texts import WRONG
 
 _SMALL = 1e-9
@@ -39,8 +39,8 @@ def _part(name: str, good: Sequence[Episode], bad: Sequence[Episode]) -> Iterato
         )
     elif max(both) - min(both) <= _SMALL and len(both) >= _MIN_STEPS and of_bad:
         yield fail(
-            f"the part {name} is {both[0]:g} in all {len(both)} steps, of the scripted player and of wrong actions: it is"
-            " paid for nothing",
+            f"the part {name} is {both[0]:g} in all {len(both)} steps, of the scripted player and of wrong actions: it "
+            "is paid for nothing",
             "Let the part depend on what was done.",
         )
     elif (
@@ -66,7 +66,7 @@ def _bad_episodes(graded: GradedEnvironment) -> list[Episode]:
     if field is None:
         return list(graded.random)
     episodes = []
-    for episode in graded.solved[:PROBED_TASKS]:
+    for episode in graded.probed:
         for value in (WRONG, f"{WRONG} {WRONG} {WRONG}", ""):
             try:
                 played = graded.play(episode.task, [graded.action(field, value, episode)])

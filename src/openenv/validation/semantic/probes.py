@@ -8,8 +8,8 @@ from openenv.core.exceptions import OpenEnvError
 from openenv.validation.findings import Check, Finding, fail, warn
 from openenv.validation.semantic import program_probes, text_probes
 from openenv.validation.semantic.episodes import Action, Episode
-from openenv.validation.semantic.fields import OpenField
-from openenv.validation.semantic.graded import PROBED_TASKS, Clock, GradedEnvironment
+from openenv.validation.semantic.fields import OpenField, Role
+from openenv.validation.semantic.graded import Clock, GradedEnvironment
 from openenv.validation.semantic.leakage import has_answer
 from openenv.validation.semantic.probing import Probe, ProbeContext
 from openenv.validation.semantic.texts import shown, task_name
@@ -17,6 +17,8 @@ from openenv.validation.semantic.texts import shown, task_name
 MAX_FIELDS, REPEATS = 4, 3
 FAMILY_S = 8.0
 FULL = 0.95
+# Programs take their time, and do not depend on the task.
+_PROGRAMS = (Role.CODE, Role.SHELL)
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Family:
 
 def find_in_family(family: Family, graded: GradedEnvironment) -> Iterator[Finding]:
     """Find the fields that pay for exploits of a family."""
-    if graded.pays_nothing_done or not any(episode.total > 0 for episode in graded.solved):
+    if graded.pays_nothing_done:
         return
     clock = Clock(FAMILY_S)
     for field in graded.fields[:MAX_FIELDS]:
@@ -54,8 +56,8 @@ def find_in_family(family: Family, graded: GradedEnvironment) -> Iterator[Findin
 def _first_finding(family: Family, graded: GradedEnvironment, field: OpenField, clock: Clock) -> Finding | None:
     """Return the finding of the first exploit that earns a reward, a full one rather than a part."""
     part: Finding | None = None
-    episodes = [episode for episode in graded.solved if episode.total > 0][:PROBED_TASKS]
-    for episode in episodes:
+    episodes = graded.probed
+    for episode in episodes[: 1 if field.role in _PROGRAMS else None]:
         context = context_of(graded, field, episode)
         for probe in family.probes(context):
             if clock.is_over:
@@ -63,7 +65,7 @@ def _first_finding(family: Family, graded: GradedEnvironment, field: OpenField, 
             if context.is_right(probe.value):
                 continue
             played = _sent(graded, field, probe, episode)
-            threshold = min(family.partial + 1e-9, FULL)
+            threshold = max(probe.least, min(family.partial + 1e-9, FULL))
             share = 0.0 if played is None else graded.share(played.total, episode)
             if played is None or share <= threshold or _is_chance(graded, field, probe, episodes):
                 continue
@@ -127,7 +129,7 @@ def find_in_hidden(family: Family, graded: GradedEnvironment) -> Iterator[Findin
     """Find hidden things that an agent can read: they earn the reward, or the answer is in what they show."""
     yield from find_in_family(family, graded)
     clock = Clock(FAMILY_S)
-    for episode in graded.solved[:PROBED_TASKS]:
+    for episode in graded.probed:
         for field in graded.fields[:MAX_FIELDS]:
             if field.key in graded.paid:
                 continue
@@ -153,7 +155,7 @@ def find_in_repeats(graded: GradedEnvironment) -> Iterator[Finding]:
     """Find rewards that are paid again for an action that changes nothing more."""
     if graded.pays_nothing_done:
         return
-    for episode in [each for each in graded.solved if each.total > 0][:PROBED_TASKS]:
+    for episode in graded.probed:
         again = graded.play(episode.task, [*episode.actions, *[episode.actions[-1]] * REPEATS], past_end=True)
         if episode.is_over and again.fault is None and again.total > episode.total * 1.5:
             yield fail(
@@ -193,7 +195,7 @@ def find_in_early(graded: GradedEnvironment) -> Iterator[Finding]:
     """Find rewards for the last action alone, before the work."""
     if graded.pays_nothing_done:
         return
-    for episode in [each for each in graded.solved if each.total > 0 and len(each.actions) > 2][:PROBED_TASKS]:
+    for episode in [each for each in graded.probed if len(each.actions) > 2]:
         for count in (1, len(episode.actions) // 2):
             actions: list[Action] = [*episode.actions[: count - 1], episode.actions[-1]]
             has_answer_in_it = bool(graded.closing(episode, graded.answer_field)) or graded.answer_field is None
