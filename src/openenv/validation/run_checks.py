@@ -31,8 +31,8 @@ from openenv.core.schema.json_models import read_model
 from openenv.core.schema.reader import constants, members
 from openenv.core.wire.mcp_types import CallToolObservation, ListToolsObservation
 from openenv.core.wire.names import FINITE_VARIABLE
-from openenv.validation.findings import Check, Finding, fail, warn
-from openenv.validation.report import CheckResult, run_check
+from openenv.validation.findings import Check, Finding, fail, run_check, warn
+from openenv.validation.report import CheckResult
 from openenv.validation.trials import (
     FEW_STEPS,
     RANDOM_STEPS,
@@ -49,9 +49,9 @@ from openenv.validation.trials import (
     where,
     within,
 )
+from openenv.validation.types import CheckStatus
 from openenv.validation.url_checks import ServerRoutes
 
-LEVEL = "runtime"
 _CAUSE = "Correct its cause; `openenv play` has the same error."
 _PLAYER = "Let make_player return a function from an observation to an action, as the one that `openenv init` writes."
 _REPEAT = "Draw all that is random from the seed, and let nothing depend on the clock, an id, or the order of a set."
@@ -201,16 +201,16 @@ class _StartedServer(RuntimeProvider):
 
 def run_checks(package: EnvironmentPackage, limits: RunLimits | None = None) -> list[CheckResult]:
     """Start an environment's servers and check its answers. Checks that a failure makes impossible are left out."""
-    return list(each_result(package, limits or RunLimits()))
+    return [result for results in each_results(package, limits or RunLimits()) for result in results]
 
 
-def each_result(package: EnvironmentPackage, limits: RunLimits) -> Iterator[CheckResult]:
-    """Iterate over the results of ``run_checks``, each as soon as it is known."""
+def each_results(package: EnvironmentPackage, limits: RunLimits) -> Iterator[list[CheckResult]]:
+    """Iterate over the results of each check of ``run_checks``, as soon as they are known."""
     with Running(package, limits) as running:
         for check in RUN_CHECKS:
-            result = run_check(check, running)
-            yield result
-            if check.id in _NEEDED and (result.status == "fail" or not running.has_sessions):
+            results = run_check(check, running)
+            yield results
+            if check.id in _NEEDED and (results[0].status is CheckStatus.FAIL or not running.has_sessions):
                 return
 
 
@@ -389,13 +389,20 @@ def _first_and_last_line(error: OpenEnvError) -> str:
 
 
 RUN_CHECKS = (
-    Check("start", "its server starts and makes an environment", _find_in_start),
-    Check("reset", "the first observation and its class", _find_in_reset),
-    Check("seed", "two resets with the same seed", _find_in_seeds),
-    Check("tools", "each action is a tool with the action's fields", _find_in_tools),
-    Check("play", "an episode with the scripted player, and with each kind of action", _find_in_play),
-    Check("end", "an episode ends", _find_in_end),
-    Check("repeat", "the same actions in another process", _find_in_repeat),
-    Check("sessions", "the same actions after an episode, and beside another session", _find_in_sessions),
+    Check("runtime.startup", "its server starts and makes an environment", _find_in_start),
+    Check("runtime.reset", "the first observation and its class", _find_in_reset),
+    Check("runtime.seed_control", "two resets with the same seed", _find_in_seeds, "runtime.seed_control"),
+    Check("runtime.tool_declaration_accuracy", "each action is a tool with the action's fields", _find_in_tools),
+    Check("runtime.play", "an episode with the scripted player, and with each kind of action", _find_in_play),
+    Check("runtime.episode_end", "an episode ends", _find_in_end),
+    Check(
+        "runtime.process_isolation",
+        "the same actions in another process",
+        _find_in_repeat,
+        warns_as="runtime.episode_determinism",
+    ),
+    Check(
+        "runtime.episode_isolation", "the same actions after an episode, and beside another session", _find_in_sessions
+    ),
 )
-_NEEDED = ("start", "reset", "play")
+_NEEDED = ("runtime.startup", "runtime.reset", "runtime.play")

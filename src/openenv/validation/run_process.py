@@ -12,13 +12,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NoReturn
 
+from pydantic import TypeAdapter
+
 from openenv.auto.discovery import find_environment
 from openenv.core.process_end import how_ended
+from openenv.validation.findings import fail, results_of
 from openenv.validation.report import CheckResult
-from openenv.validation.run_checks import RUN_CHECKS, each_result
+from openenv.validation.run_checks import RUN_CHECKS, each_results
 from openenv.validation.trials import RunLimits
 
 _STANDARD_ERROR = 2
+_RESULTS = TypeAdapter(list[CheckResult])
 _END = "null"  # behind the last result
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>\S+)')
 _ENDED = "the player, the client or the models end it, with os._exit or by a crash in a library"
@@ -52,7 +56,8 @@ def run_in_process(target: str | Path, limits: RunLimits) -> list[CheckResult]:
             is_hanging = _is_hanging(process, results, limits.check_s)
         lines = results.read_text(encoding="utf-8").splitlines()
         where = _where(crash, folder)
-    found = [CheckResult(**json.loads(line)) for line in lines if line != _END]
+    ended = [_RESULTS.validate_json(line) for line in lines if line != _END]
+    found = [result for results in ended for result in results]
     if lines[-1:] == [_END]:
         return found
     end = (
@@ -60,9 +65,7 @@ def run_in_process(target: str | Path, limits: RunLimits) -> list[CheckResult]:
         if is_hanging
         else f"{how_ended(process.returncode)}: {_ENDED}"
     )
-    check = RUN_CHECKS[len(found)]
-    failed = CheckResult(check.id, "fail", check.measures, [f"its process {end}{where}"], [_REMEDY], 0.0)
-    return [*found, failed]
+    return [*found, *results_of(RUN_CHECKS[len(ended)], [fail(f"its process {end}{where}", _REMEDY)], 0.0)]
 
 
 def _is_hanging(process: "subprocess.Popen[bytes]", results: Path, check_s: float) -> bool:
@@ -98,8 +101,8 @@ def main() -> NoReturn:
 
         faulthandler.enable(trace)
         os._exit = exit_with_trace
-        for result in each_result(find_environment(target), RunLimits(**json.loads(limits))):
-            print(json.dumps(asdict(result)), file=lines, flush=True)
+        for found in each_results(find_environment(target), RunLimits(**json.loads(limits))):
+            print(_RESULTS.dump_json(found).decode(), file=lines, flush=True)
         print(_END, file=lines, flush=True)
     end(0)  # whatever threads the author's code has left
 
