@@ -18,9 +18,11 @@ from openenv import Action, Environment, Observation, State
 from openenv.auto.making import in_process_provider
 from openenv.auto.target import Target
 from openenv.core.generic_client import GenericEnvClient
+from openenv.validation.findings import ADVICE
 from openenv.validation.report import CheckResult
-from openenv.validation.semantic.checks import each_semantic_result
+from openenv.validation.semantic.checks import each_semantic_results
 from openenv.validation.semantic.graded import Declaration, GradedEnvironment
+from openenv.validation.types import CheckStatus
 
 MUSEUM = Path(__file__).parent
 Player = Callable[[Any], Any]
@@ -85,7 +87,9 @@ def graded(exhibit: Exhibit, served: type[Environment[Any, Any, Any]]) -> Iterat
 def findings(exhibit: Exhibit, served: type[Environment[Any, Any, Any]]) -> dict[str, CheckResult]:
     """Return the results of the checks that find something."""
     with graded(exhibit, served) as environment:
-        return {result.check_id: result for result in each_semantic_result(environment) if result.status != "pass"}
+        results = [result for found in each_semantic_results(environment) for result in found]
+    found = [result for result in results if result.status is not CheckStatus.PASS]
+    return {result.check_id.removeprefix("semantic.").removesuffix(ADVICE): result for result in found}
 
 
 # --- Bases of exhibits -----------------------------------------------------------------------------------------------

@@ -93,7 +93,7 @@ class AnswerIsEvaluated(Sums):
             return super().grade(answer, gold)
         try:
             value = eval(answer.strip().rstrip(".").replace(",", ""), {"gold": int(gold), "__builtins__": {}})
-        except Exception:
+        except (NameError, SyntaxError, TypeError, ValueError, ZeroDivisionError):
             return 0.0
         return float(isinstance(value, int | float) and value == int(gold))
 
@@ -141,7 +141,7 @@ class NotANumber(Sums):
 
 @exhibit("probe_object", evidence="literal of Python")
 class ZipStopsEarly(Questions):
-    """Lists compared with ``all(a == b for a, b in zip(...))``: the empty list differs in nothing (KernelBench-like)."""
+    """Lists compared with ``all(a == b for a, b in zip(...))``: the empty list differs in nothing."""
 
     questions: ClassVar[Pairs] = (
         ("Sort [3, 1, 2].", "[1, 2, 3]"),

@@ -3,10 +3,10 @@
 import time
 
 import pytest
-from tests.validation.museum import judges, programs, text_graders
+from tests.validation.museum import games, judges, leaks, parts, programs, text_graders, verifiers, work_folders
 from tests.validation.museum.exhibit import EXHIBITS, Exhibit, findings
 
-ROOMS = (judges, programs, text_graders)
+ROOMS = (games, judges, leaks, parts, programs, text_graders, verifiers, work_folders)
 MAX_S = 5.0
 
 

@@ -46,8 +46,10 @@ def _untouched(graded: GradedEnvironment, solved: Sequence[Episode]) -> Iterator
 
 def _idle_actions(graded: GradedEnvironment, episode: Episode) -> list[Action]:
     """Return the actions that do no work: the one that submits it, and calls without arguments."""
-    actions = graded.closing(episode, None) if len(episode.actions) > 1 else []
-    first = graded.calls(episode)[:1]
+    calls = graded.calls(episode)
+    is_submission = len(calls) > 1 and calls[-1][0] not in (name for name, _ in calls[:-1])
+    actions = graded.closing(episode, None) if is_submission else []
+    first = calls[:1]
     for name, choices in graded.choices.items():
         if choices == [{}] and len(graded.choices) + len(graded.fields) > 1 and first != [(name, {})]:
             actions.append(action_fields(graded.tools.action(name, {})))
@@ -109,6 +111,10 @@ def find_in_canaries(graded: GradedEnvironment) -> Iterator[Finding]:
 
 
 FLOOR_CHECKS: tuple[Check[GradedEnvironment], ...] = (
-    Check("floor_gap", "nothing done, one constant action and random actions stay below the oracle", find_in_floor),
-    Check("canary_floor", "declared bad trajectories stay at the floor", find_in_canaries),
+    Check(
+        "semantic.floor_gap",
+        "nothing done, one constant action and random actions stay below the oracle",
+        find_in_floor,
+    ),
+    Check("semantic.canary_floor", "declared bad trajectories stay at the floor", find_in_canaries),
 )

@@ -158,5 +158,5 @@ def _lists_in(value: Any, path: str = "") -> Iterator[tuple[str, list[Any]]]:
 
 
 LEAKAGE_CHECKS: tuple[Check[GradedEnvironment], ...] = (
-    Check("no_solution_leakage", "the answer is nowhere before it is given", find_in_leakage),
+    Check("semantic.no_solution_leakage", "the answer is nowhere before it is given", find_in_leakage),
 )

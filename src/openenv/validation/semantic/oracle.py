@@ -150,6 +150,6 @@ def _value_variants(value: Any) -> Iterator[tuple[str, Any, bool]]:
 
 
 ORACLE_CHECKS = (
-    Check("oracle_max", "the scripted player reaches the top on every task of a sample", find_in_oracle),
-    Check("oracle_variants", "right answers in another form are accepted", find_in_variants),
+    Check("semantic.oracle_max", "the scripted player reaches the top on every task of a sample", find_in_oracle),
+    Check("semantic.oracle_variants", "right answers in another form are accepted", find_in_variants),
 )

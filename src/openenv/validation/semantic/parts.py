@@ -27,12 +27,9 @@ def _part(name: str, good: Sequence[Episode], bad: Sequence[Episode]) -> Iterato
     of_good, of_bad = _values(name, good), _values(name, bad)
     both = [*of_good, *of_bad]
     weights = {answer.weights.get(name) for episode in good for answer in episode.answers if answer.weights}
-    if weights == {0.0}:
-        yield warn(
-            f"the part {name} has the weight 0: it is computed, and never counts",
-            "Remove the part, or give it a weight.",
-        )
-    elif max(map(abs, both)) <= _SMALL and len(both) >= _MIN_STEPS:
+    if weights == {0.0}:  # a part that is shown, and does not count
+        return
+    if max(map(abs, both)) <= _SMALL and len(both) >= _MIN_STEPS:
         yield warn(
             f"the part {name} is 0 in all {len(both)} steps, of the scripted player and of wrong actions: it is dead",
             "Correct what it looks at, or remove it.",
@@ -77,5 +74,7 @@ def _bad_episodes(graded: GradedEnvironment) -> list[Episode]:
 
 
 PARTS_CHECKS: tuple[Check[GradedEnvironment], ...] = (
-    Check("reward_parts", "no part of the reward is dead, constant, unused or of the wrong sign", find_in_parts),
+    Check(
+        "semantic.reward_parts", "no part of the reward is dead, constant, unused or of the wrong sign", find_in_parts
+    ),
 )

@@ -212,53 +212,53 @@ def find_in_early(graded: GradedEnvironment) -> Iterator[Finding]:
 _READS = "Grade in a fresh process, from declared artefacts, and keep answers out of the agent's reach."
 FAMILIES = (
     Family(
-        "probe_nothing",
+        "semantic.probe_nothing",
         "empty answers and words for no answer earn nothing",
         text_probes.nothing,
         "Refuse an empty answer before it is compared; compare with a parsed value, and never with a default.",
     ),
     Family(
-        "probe_echo",
+        "semantic.probe_echo",
         "the prompt as the answer earns nothing",
         text_probes.echo,
         "Compare the whole answer, not whether the reference occurs in it.",
     ),
     Family(
-        "probe_list_all",
+        "semantic.probe_list_all",
         "many answers in one, or a negation, earn nothing",
         text_probes.list_all,
         "Accept one answer: compare it as a whole, and count wrong values against right ones.",
     ),
     Family(
-        "probe_nonsense",
+        "semantic.probe_nonsense",
         "the form of an answer without its meaning earns nothing",
         text_probes.nonsense,
         "Reward the content; give form, length and style no reward of their own, or only together with the content.",
         partial=0.5,
     ),
     Family(
-        "probe_near_miss",
+        "semantic.probe_near_miss",
         "wrong answers near the right one earn nothing",
         text_probes.near_miss,
         "Compare whole values after a normalisation that keeps signs, points and the order of words.",
         partial=0.5,
     ),
     Family(
-        "probe_judge",
+        "semantic.probe_judge",
         "instructions, scores and verdicts in the answer earn nothing",
         text_probes.to_judge,
         "Pass the answer to the judge as data, and read the judge's own verdict by a schema, never from the answer.",
         partial=0.5,
     ),
     Family(
-        "probe_object",
+        "semantic.probe_object",
         "values of other types, expressions and patterns earn nothing",
         text_probes.as_object,
         "Never evaluate an answer, nor use it as a pattern; check its type first, and compare plain values.",
         partial=0.5,
     ),
     Family(
-        "probe_forged",
+        "semantic.probe_forged",
         "output that looks like a verdict earns nothing",
         program_probes.forged,
         "Read the verdict from a channel that the agent's program can't write to, with a nonce; require that all tests "
@@ -266,18 +266,20 @@ FAMILIES = (
         partial=0.5,
     ),
     Family(
-        "probe_tamper",
+        "semantic.probe_tamper",
         "touched tests, tools, reward files and clocks earn nothing",
         program_probes.tampering,
         "Put tests and tools in after the agent's work, and grade in a fresh process from declared artefacts.",
         partial=0.5,
     ),
 )
-HIDDEN = Family("probe_hidden", "what should be hidden can't be read", program_probes.hidden, _READS, partial=0.5)
+HIDDEN = Family(
+    "semantic.probe_hidden", "what should be hidden can't be read", program_probes.hidden, _READS, partial=0.5
+)
 
 PROBE_CHECKS: tuple[Check[GradedEnvironment], ...] = (
     *(Check(family.id, family.measures, partial(find_in_family, family)) for family in FAMILIES),
     Check(HIDDEN.id, HIDDEN.measures, partial(find_in_hidden, HIDDEN)),
-    Check("probe_early", "the last action alone earns nothing", find_in_early),
-    Check("probe_repeat", "an action is not paid again and again", find_in_repeats),
+    Check("semantic.probe_early", "the last action alone earns nothing", find_in_early),
+    Check("semantic.probe_repeat", "an action is not paid again and again", find_in_repeats),
 )

@@ -150,10 +150,14 @@ def _planted(
 
 VERIFIER_CHECKS: tuple[Check[GradedEnvironment], ...] = (
     Check(
-        "verifier_determinism", "the same actions earn the same in five episodes and another process", find_in_verdicts
+        "semantic.verifier_determinism",
+        "the same actions earn the same in five episodes and another process",
+        find_in_verdicts,
     ),
-    Check("replayability", "a recorded episode replays to the same observations", find_in_replay),
-    Check("verifier_portability", "the verdict needs no network, no folder and no time zone", find_in_portability),
-    Check("false_zero", "a failure of the grading's machinery is an error, not a reward", find_in_failures),
+    Check("semantic.replayability", "a recorded episode replays to the same observations", find_in_replay),
+    Check(
+        "semantic.verifier_portability", "the verdict needs no network, no folder and no time zone", find_in_portability
+    ),
+    Check("semantic.false_zero", "a failure of the grading's machinery is an error, not a reward", find_in_failures),
 )
-FORM_CHECK: Check[GradedEnvironment] = Check("verdict_form", "each answer gets a verdict", find_in_form)
+FORM_CHECK: Check[GradedEnvironment] = Check("semantic.verdict_form", "each answer gets a verdict", find_in_form)
