@@ -80,7 +80,7 @@ class RewardOfTheReset(Walk):
 
 @exhibit("floor_gap", evidence="repeated")
 class OneActionWins(Walk):
-    """Label bias of quizzes whose right choice is always the same letter (RL on one-sided sets): one action wins all."""
+    """Label bias of quizzes whose right choice is always the same letter: one action wins all."""
 
     def reset(self, seed: int | None = None) -> At:
         super().reset(seed)

@@ -126,7 +126,7 @@ class RewardFileInReach(InOneProcess):
 
 @exhibit("probe_tamper", evidence="empties the tests")
 class TestsInReach(Programs):
-    """swe_lego and swe_rebench in verifiers (issue 1212): tests laid down at the reset, and run as the agent left them."""
+    """swe_lego and swe_rebench in verifiers (issue 1212): tests laid down at reset, run as the agent left them."""
 
     def prepare(self) -> None:
         (self.folder / "tests.py").write_text(_TESTS.replace("CASES", repr(dict(self.cases))))

@@ -89,11 +89,11 @@ class StateIsKept(Questions):
 
 @exhibit("false_zero", evidence="a file that can't be read")
 class MissingFileIsZero(Questions):
-    """A reference that can't be read counts as a wrong answer (NeMo Gym, issue 2552: 1,172 of 1,280 rollouts were 0)."""
+    """A reference that can't be read counts as a wrong answer (NeMo Gym, issue 2552: 1,172 false zeros)."""
 
     def grade(self, answer: str, gold: str) -> float:
         try:
-            with open(__file__) as reference:
+            with Path(__file__).open() as reference:
                 reference.readline()
         except OSError:
             if self.sound:

@@ -1,10 +1,9 @@
 """Work folders that commands change, graded by what is there at the end."""
 
-import os
 import subprocess
-from typing import Any, ClassVar
+from pathlib import Path
 
-from tests.validation.museum.exhibit import Player, Run, Shell, Shown, Submit, exhibit
+from tests.validation.museum.exhibit import Run, Shell, Shown, Submit, exhibit
 
 
 @exhibit("probe_tamper", evidence="reward's file")
@@ -16,8 +15,20 @@ class RewardFileInTheFolder(Shell):
         return float(path.read_text()) if not self.sound and path.is_file() else float(self.is_done())
 
 
+class Verified(Shell):
+    """A folder that a program verifies."""
+
+    def passes(self, command: list[str], path: str) -> float:
+        status = subprocess.run(
+            command, cwd=self.folder, env={"PATH": path}, timeout=60, check=False, stderr=subprocess.DEVNULL
+        ).returncode
+        if status < 0:
+            raise RuntimeError(f"the verifier was killed by signal {-status}")
+        return float(status == 0)
+
+
 @exhibit("probe_tamper", evidence="replace the tests")
-class TestsOfTheAgent(Shell):
+class TestsOfTheAgent(Verified):
     """SWE-Lancer (ABC): the tests lie where the agent can update them, and its own pass."""
 
     def prepare(self) -> None:
@@ -28,34 +39,19 @@ class TestsOfTheAgent(Shell):
     def grade(self) -> float:
         if self.sound:
             return float(self.is_done())
-        return float(
-            subprocess.run(
-                ["/bin/sh", "tests/test.sh"], cwd=self.folder, timeout=60, check=False, stderr=subprocess.DEVNULL
-            ).returncode
-            == 0
-        )
+        return self.passes(["/bin/sh", "tests/test.sh"], "/usr/bin:/bin")
 
 
 @exhibit("probe_tamper", evidence="false programs")
-class ToolsOfTheAgent(Shell):
-    """Terminal-Bench (BenchJack, V7; Terminal Wrench): the verifier's curl or uvx is the one that the agent put there."""
+class ToolsOfTheAgent(Verified):
+    """Terminal-Bench (BenchJack, V7; Terminal Wrench): the verifier's tool is the one that the agent put there."""
 
     def grade(self) -> float:
         if self.sound:
             return float(self.is_done())
         path = f"{self.folder}/bin:/usr/bin:/bin"
         command = f"grep -qx {self.lines} count.txt"
-        return float(
-            subprocess.run(
-                ["/bin/sh", "-c", command],
-                cwd=self.folder,
-                env={"PATH": path},
-                timeout=60,
-                check=False,
-                stderr=subprocess.DEVNULL,
-            ).returncode
-            == 0
-        )
+        return self.passes(["/bin/sh", "-c", command], path)
 
 
 @exhibit("probe_nothing", evidence="does nothing")
@@ -96,33 +92,12 @@ class InfeasibleByDefault(Shell):
         )
 
 
-class Secret(Shell):
-    """A password to find out, which the commands of the oracle work out."""
-
-    prompt = "Write the password, which is the word marble in reverse with 4711 behind it, to password.txt."
-
-    def is_done(self) -> bool:
-        path = self.folder / "password.txt"
-        return path.is_file() and path.read_text().strip() == "elbram4711"
-
-
-@exhibit("no_solution_leakage", evidence="state")
-class AnswerInTheState(Shell):
-    """State endpoints that return the instance's fields (WebArena and others by BenchJack, V2): the answer is there."""
-
-    @property
-    def state(self) -> Any:
-        from tests.validation.museum.leaks import LeakyState
-
-        return LeakyState(expected="" if self.sound else "grep -c '' data.txt > count.txt")
-
-
 @exhibit("verifier_portability", evidence="working folder")
 class RelativePath(Shell):
     """Verifiers that read by a path relative to where the author started them (Terminal-Bench's task reviews)."""
 
     def grade(self) -> float:
-        if not self.sound and not os.path.exists("pyproject.toml"):
+        if not self.sound and not Path("pyproject.toml").exists():
             raise FileNotFoundError("pyproject.toml")
         return float(self.is_done())
 
@@ -134,9 +109,3 @@ class NoRewardAtTheEnd(Shell):
     def step(self, action: Run | Submit) -> Shown:
         shown = super().step(action)
         return shown if self.sound else shown.model_copy(update={"reward": None})
-
-    answers: ClassVar[tuple[str, ...]] = ()
-
-    @classmethod
-    def make_player(cls, seed: int) -> Player:
-        return super().make_player(seed)

@@ -8,6 +8,8 @@ from openenv.validation.semantic.graded import MAX_RANDOM_STEPS, Clock, GradedEn
 from openenv.validation.semantic.texts import shown, task_name
 
 _CHECK_S = 8.0
+# Share above which an action is not the solution, but paid again and again, which ``probe_repeat`` finds.
+_FARMED = 1.5
 MAX_CONSTANTS, MIN_TASKS = 8, 3
 _UNTOUCHED = "Let the grading fail before any work: reward what changed since the reset, not what was there."
 _GUESS = "Vary the right action between tasks and seeds, so that no fixed or random choice of actions wins."
@@ -70,7 +72,7 @@ def _constant(graded: GradedEnvironment, solved: Sequence[Episode]) -> list[Find
                 return []
             played = graded.play(episode.task, [action] * MAX_RANDOM_STEPS)
             shares.append(graded.share(played.total, episode))
-        if min(shares) >= 1 - graded.declared.margin and _does_more(graded, solved, action):
+        if 1 - graded.declared.margin <= min(shares) <= _FARMED and _does_more(graded, solved, action):
             return [
                 fail(
                     f"{shown(action)}, repeated, earns what the scripted player does in all {len(shares)} tasks", _GUESS
@@ -93,7 +95,7 @@ def _random(graded: GradedEnvironment, solved: Sequence[Episode]) -> list[Findin
     if not totals:
         return []
     mean = sum(totals) / len(totals)
-    if mean < (1 - graded.declared.margin) * top:
+    if not (1 - graded.declared.margin) * top <= mean <= _FARMED * top:
         return []
     return [fail(f"random actions earn {mean:g} on average, the scripted player {top:g}", _GUESS)]
 

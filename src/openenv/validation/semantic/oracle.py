@@ -27,7 +27,7 @@ def find_in_oracle(graded: GradedEnvironment) -> Iterator[Finding]:
     for episode in graded.oracle:
         if episode.fault is not None:
             yield fail(f"{task_name(episode.task)}: the scripted player's episode failed: {episode.fault}", _SOLVE)
-    whole = [episode for episode in graded.oracle if episode.fault is None]
+    whole = [episode for episode in graded.oracle if episode.fault is None and set(episode.rewards) != {None}]
     totals = [episode.total for episode in whole]
     highest = graded.declared.highest
     top = max(totals, default=0.0) if highest is None else highest
