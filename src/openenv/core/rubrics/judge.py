@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from openenv.core.llm_client import LLMClient, LLMResponse, name_of_model
+from openenv.core.llm.usage import usage_of
+from openenv.core.llm_client import LLMClient, LLMResponse
 from openenv.core.rubrics.base import Rubric, path_of
 from openenv.core.wire.results import NO_REPLIES, PARTICIPANTS, ParticipantUsage, participants_of
 
@@ -50,15 +51,12 @@ class Judge(Rubric):
             prompt: The prompt.
         """
         self._exchange = {"prompt": prompt, "answer": None}
-        spent = ParticipantUsage(1, model=name_of_model(self._client))
+        answer = None
         try:
             answer = await self._client.respond(prompt)
-            self._exchange = {"prompt": prompt, "answer": answer.content}
-            if answer.usage is not None:
-                tokens = answer.usage
-                spent = ParticipantUsage(1, tokens.input_tokens, tokens.output_tokens, answer.cost_usd, spent.model)
         finally:
-            self.usage += spent
+            self.usage += usage_of(self._client, answer)
+        self._exchange = {"prompt": prompt, "answer": answer.content}
         return answer
 
     def evidence(self) -> Any:
