@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.environment_folders import scaffold, write_files
+from tests.support.manifests import OTHER_SHAPES
 from tests.support.outcomes import Outcome, outcomes
 
 from openenv.validation import read_source
@@ -101,6 +102,15 @@ def test_each_fault_is_found(tmp_path: Path, check_id: str, change: Change, stat
     found = result(folder, check_id)
     assert (found.status, len(found.evidence) > 0, len(found.remediation) > 0) == (status, True, True)
     assert any(evidence in text for text in found.evidence), found.evidence
+
+
+@pytest.mark.parametrize(("key", "text"), OTHER_SHAPES)
+def test_what_other_tools_keep_under_a_key_is_a_warning(tmp_path: Path, key: str, text: str) -> None:
+    folder = scaffold(tmp_path, "my_env")
+    lines = (line for line in (folder / "openenv.yaml").read_text().splitlines() if not line.startswith(f"{key}:"))
+    found = result(write_files(folder, {"openenv.yaml": "\n".join((*lines, text))}), "manifest")
+    assert found.status == "warn"
+    assert [each for each in found.evidence if f"`{key}` has a value of another shape" in each]
 
 
 def test_a_secret_is_not_repeated_in_the_report(tmp_path: Path) -> None:

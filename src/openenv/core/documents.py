@@ -13,7 +13,7 @@ import shutil
 import stat
 import tomllib
 from codecs import BOM_UTF8
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -304,6 +304,22 @@ def new_folder(path: Path) -> Iterator[Path]:
         moved_to = error.filename2  # of the move at the end alone
         if error.errno not in (errno.EEXIST, errno.ENOTEMPTY) or moved_to is None or Path(moved_to) != path:
             raise
+
+
+def first_new_folder(paths: Iterable[Path]) -> Path:
+    """Make the first of some folders that is not there yet, with its parents; no other process makes the same one.
+
+    Args:
+        paths: Their paths, as with numbers.
+
+    Raises:
+        FileExistsError: All of them are there.
+    """
+    for path in paths:
+        with suppress(FileExistsError):
+            path.mkdir(parents=True)
+            return path
+    raise FileExistsError(errno.EEXIST, "all of the folders are there")
 
 
 def is_draft(found: Path, path: Path) -> bool:

@@ -13,6 +13,7 @@ __all__ = [
     "AnswerCounts",
     "AnswerRule",
     "IllegalAnswers",
+    "answer_counts",
     "commonest_texts",
     "few_episodes_text",
     "illegal_text",
@@ -192,6 +193,29 @@ def commonest_texts(texts: Iterable[str]) -> dict[str, int]:
         {'jump': 2, 'fly': 1}
     """
     return dict(Counter(_shortened(text) for text in texts).most_common(MAX_TEXTS))
+
+
+def answer_counts(
+    *,
+    length: int,
+    illegal_actions: int,
+    illegal_texts: Iterable[str] = (),
+    cut_answers: int = 0,
+    answers_without_call: int = 0,
+) -> dict[str, Any]:
+    """Return the numbers of an episode's answers and the commonest illegal ones, as a line of a `Collection` has them.
+
+    Example:
+        >>> answer_counts(length=3, illegal_actions=1, illegal_texts=["jump"])["illegal_texts"]
+        {'jump': 1}
+    """
+    return {
+        "length": length,
+        "illegal_actions": illegal_actions,
+        "cut_answers": cut_answers,
+        "answers_without_call": answers_without_call,
+        "illegal_texts": commonest_texts(illegal_texts),
+    }
 
 
 def illegal_text(share: float, where: str, texts: Mapping[str, int], doubt: str, remedy: str) -> str:

@@ -3,10 +3,11 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any
 
-from openenv.core.documents import DocumentError, is_draft, parse_json, read_json, write_json
+from openenv.core.documents import DocumentError, first_new_folder, is_draft, parse_json, read_json, write_json
 from openenv.core.exceptions import ConfigurationError
 from openenv.records.failures import failure_counts
 from openenv.records.lines import append_object
@@ -57,8 +58,9 @@ class Collection:
     rubric gives it. ``episode_id`` is there where ids were requested; ``cut_by``, the limit that ended the episode,
     ``illegal_texts``, ``cut_answers`` and ``answers_without_call`` where there are any. ``input_tokens``,
     ``output_tokens`` and ``cost_usd`` are those of the model's answers, where they are known, and ``took_s`` the
-    seconds of the episode, where prices were named. ``participants`` has what a user or an opponent in the environment
-    has used, by name, as `ParticipantUsage`. Pictures are left out.
+    seconds of the episode, where prices were named, as ``cpu_s``, the environment's seconds of CPU, where its server
+    measures them. ``participants`` has what a user, an opponent or a judge in the environment has used, by name, as
+    `ParticipantUsage`. Pictures are left out.
     """
 
     def __init__(self, path: Path) -> None:
@@ -110,10 +112,7 @@ class Collection:
 
     def set_aside(self) -> Path:
         """Move the lines of all episodes to a new folder in ``earlier/``, and return it; the traces stay."""
-        number = 1
-        while (folder := self.path / "earlier" / str(number)).exists():
-            number += 1
-        folder.mkdir(parents=True)
+        folder = first_new_folder(self.path / "earlier" / str(number) for number in count(1))
         for file in (self.episodes, self.left_out, self.path / "results.json"):
             if file.is_file():
                 file.rename(folder / file.name)

@@ -7,13 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from datetime import datetime
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple
 from zlib import crc32
 
 from pydantic import BaseModel, NonNegativeFloat, TypeAdapter, ValidationError
 
-from openenv.core.documents import draft_of, read_json, read_yaml, write_json
+from openenv.core.documents import draft_of, first_new_folder, read_json, read_yaml, write_json
 from openenv.core.exceptions import ConfigurationError
 from openenv.records.lines import StepIndex, append_object, keep_objects, objects_of, read_objects
 from openenv.records.run_start import RunStart
@@ -103,17 +104,15 @@ class RunFolder:
             ConfigurationError: The folder of that name is there already.
         """
         stem = re.sub(r"[^\w.-]+", "-", name or f"{label}-{datetime.now():%Y%m%d-%H%M%S}")
-        path = parent / stem
-        number = 1
-        while not _make_folder(path):
-            if name:
-                raise ConfigurationError(
-                    f"{path} is there already, and a run never overwrites another. Choose another --name, "
-                    f"or continue that run with --resume {path}."
-                )
-            number += 1
-            path = parent / f"{stem}-{number}"
-        return cls(path)
+        others = () if name else (parent / f"{stem}-{number}" for number in count(2))
+        try:
+            return cls(first_new_folder(chain([parent / stem], others)))
+        except FileExistsError as error:
+            path = parent / stem
+            raise ConfigurationError(
+                f"{path} is there already, and a run never overwrites another. Choose another --name, "
+                f"or continue that run with --resume {path}."
+            ) from error
 
     @classmethod
     def reopen(cls, path: Path) -> "RunFolder":
@@ -392,14 +391,6 @@ def _mark(file: BinaryIO, offset: int) -> str:
     file.seek(start)
     before = file.read(offset - start)
     return f"{len(before)}-{crc32(before):x}" if before else ""
-
-
-def _make_folder(path: Path) -> bool:
-    try:
-        path.mkdir(parents=True)
-    except FileExistsError:
-        return False
-    return True
 
 
 def step_of(checkpoint: Path) -> int:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from openenv.auto.discovery import ENTRY_POINT_GROUP
-from openenv.auto.manifest import MANIFEST_FILE, Manifest
-from openenv.core.documents import DocumentError, parse_yaml, read_toml
+from openenv.auto.manifest import MANIFEST_FILE, Manifest, keys_of_other_tools
+from openenv.core.documents import DocumentError, parse_yaml, read_toml, read_yaml
 from openenv.core.exceptions import ConfigurationError
 from openenv.validation.code_checks import offers_only_tools
 from openenv.validation.findings import Check, Finding, fail, warn
@@ -55,6 +55,11 @@ def check_manifest(source: Source) -> Iterator[Finding]:
         return
     if isinstance(source.module, ConfigurationError):
         yield fail(str(source.module), "Give the folder the package's name.")
+    for key in keys_of_other_tools(yaml_of(source)):
+        yield warn(
+            f"`{key}` has a value of another shape: it must be {Manifest.model_fields[key].description}.",
+            "Correct it, or leave it where another tool needs it; OpenEnv ignores it.",
+        )
     if not source.manifest.description:
         yield warn("`description` is missing.", "Describe the environment in one sentence; `openenv list` shows it.")
     yield from _unknown_keys(source.manifest)
@@ -77,6 +82,13 @@ def _declarations(source: Source) -> Iterator[Finding]:
     for line in bound_faults(manifest, load_policy(OWN_POLICY).bounds):
         yield fail(f"`{BLOCK}`: {line}", BOUNDS_REMEDIATION)
     yield from _unknown(declared, (*KEYS, POLICY), f"`{BLOCK}` of openenv.yaml")
+
+
+def yaml_of(source: Source) -> dict[Any, Any]:
+    """Return the content of a manifest that was read."""
+    content = read_yaml(source.folder / MANIFEST_FILE)
+    assert isinstance(content, dict)
+    return content
 
 
 def _unknown_keys(manifest: Manifest) -> Iterator[Finding]:

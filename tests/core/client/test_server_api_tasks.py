@@ -4,11 +4,13 @@ import asyncio
 import itertools
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from fastapi import Request, Response
 from tests.support.environments.common import CounterEnvironment, Total
 from tests.support.environments.tasked import AsyncListingEnvironment, CountingTasksEnvironment, ListingEnvironment
 from tests.support.servers import RunningServer
@@ -114,6 +116,26 @@ def test_tasks_are_counted_and_listed_in_parts() -> None:
             next(tasks.iter_tasks("test", page_size=0))
         with pytest.raises(ConfigurationError, match="unknown environment 'other'"):
             TaskAPIClient(server.url, "other").num_tasks("test")
+
+
+def test_a_client_reads_the_names_of_the_environment_and_its_splits_once() -> None:
+    app = create_fastapi_app(CountryEnvironment)
+    paths: list[str] = []
+
+    @app.middleware("http")
+    async def note(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
+        paths.append(request.url.path)
+        return await answer(request)
+
+    with RunningServer(app) as server, GenericEnvClient(base_url=server.url).sync() as client:
+        assert client.splits() == ["test"]
+        assert client.num_tasks("test") == 5
+        assert [client.task("test", index)["id"] for index in range(5)] == [each["id"] for each in COUNTRIES]
+        read = Counter(paths)
+        assert (read["/list_environments"], read["/CountryEnvironment/splits"], read.total()) == (1, 1, 8)
+        with pytest.raises(ConfigurationError, match="no split 'trian'"):
+            client.task("trian", 0)  # which may be there by now
+        assert Counter(paths) - read == {"/CountryEnvironment/splits": 1}
 
 
 def test_what_lists_of_a_part_lack_is_got_by_another_route() -> None:

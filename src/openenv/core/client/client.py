@@ -84,7 +84,8 @@ _OF_EVERY_CLIENT = frozenset(
         "_has_provider_headers",
     }
     | {"_made_with", "_max_message_bytes", "_message_timeout_s", "_mode", "_own_headers", "_own_token", "_parent"}
-    | {"_ping_interval_s", "_ping_timeout_s", "_provider", "_ssl", "_vectors", "_ws_lock"}
+    | {"_ping_interval_s", "_ping_timeout_s", "_provider", "_read_tasks", "_ssl", "_vectors"}
+    | {"_ws_lock"}
 )
 
 
@@ -147,6 +148,8 @@ class EnvClient(Bootstrapping, Done, ABC, Generic[ActT, ObsT, StateT]):
     _row_cursor: RowCursor | None = None
     # Index of the row of the last reset there.
     _row_index: int | None = None
+    # The headers with which the server's tasks were read, and the client that has read them; set on the first use.
+    _read_tasks: tuple[Mapping[str, str], TaskAPIClient] | None = None
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Note what it is made with, for further ones like it."""
@@ -463,14 +466,16 @@ class EnvClient(Bootstrapping, Done, ABC, Generic[ActT, ObsT, StateT]):
 
     @blocks_outside_loop
     async def task_api(self) -> TaskAPIClient:
-        """Make a client of the server's Task API, which blocks and needs no session; it has ``iter_tasks``.
+        """Return the client of the server's Task API, which blocks and needs no session; it has ``iter_tasks``.
 
         Raises:
             ProviderError: The provider could not start the server.
         """
         await self._started()
         assert self._base_url is not None
-        return TaskAPIClient(self._base_url, headers=self._headers, ssl=self._ssl)
+        if self._read_tasks is None or self._read_tasks[0] != self._headers:
+            self._read_tasks = self._headers, TaskAPIClient(self._base_url, headers=self._headers, ssl=self._ssl)
+        return self._read_tasks[1]
 
     @blocks_outside_loop
     async def splits(self) -> list[str]:

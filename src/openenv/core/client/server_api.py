@@ -126,10 +126,12 @@ class TaskAPIClient:
     ) -> None:
         self._server = _Server(base_url, headers or {}, _TASKS_TIMEOUT_S, ssl)
         self._env_name = env_name
+        # Set when the splits are read, which each request for tasks is checked by.
+        self._known_splits: list[str] | None = None
 
     @staticmethod
     def from_env_client(env: StartedClient) -> "TaskAPIClient":
-        """Make a client for the server of a client, with its token; that server is started if it is not yet.
+        """Return the client for the server of a client, with its token; that server is started if it is not yet.
 
         Args:
             env: The client, which is not closed with this one.
@@ -170,9 +172,10 @@ class TaskAPIClient:
         try:
             splits = self._request(f"{prefix}/splits")
         except (ConfigurationError, ServerExecutionError):
-            return []
+            splits = []
         names = [split.get("name") for split in splits if isinstance(split, dict)] if isinstance(splits, list) else []
-        return [name for name in names if isinstance(name, str)]
+        self._known_splits = [name for name in names if isinstance(name, str)]
+        return list(self._known_splits)
 
     def num_tasks(self, split: str = "train") -> int:
         """Count the tasks of a split.
@@ -252,10 +255,6 @@ class TaskAPIClient:
     def _prefix(self) -> str:
         return f"/{quote(self.env_name)}"
 
-    @cached_property
-    def _known_splits(self) -> list[str]:
-        return self.split_names()
-
     def _count(self, split: str) -> int:
         answer = self._checked(self._post("num_tasks", split), dict)
         return int(self._checked(answer.get("num_tasks"), int))
@@ -266,8 +265,9 @@ class TaskAPIClient:
 
     def _post(self, method: str, split: str, **arguments: int | None) -> Any:
         """Request tasks of a split; a name that is not among the listed ones is refused with the nearest."""
-        if self._known_splits and split not in self._known_splits:
-            raise ConfigurationError(unknown_split_text(split, self._known_splits))
+        known = self.split_names() if self._known_splits is None else self._known_splits
+        if known and split not in known and split not in (known := self.split_names()):
+            raise ConfigurationError(unknown_split_text(split, known))
         return self._request(f"{self._prefix}/{method}", {"split": split, **arguments})
 
     def _request(self, path: str, body: Mapping[str, Any] | None = None) -> Any:

@@ -9,11 +9,10 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from openenv.core.llm.cache import AnswerCache
+from openenv.core.llm.token_price import TokenPrice
 from openenv.core.llm_client import LLMClient, LLMResponse, TokenUsage
 
 __all__ = ["BudgetExceededError", "LimitedClient"]
-
-_MILLION = 1_000_000
 
 
 class BudgetExceededError(RuntimeError):
@@ -74,7 +73,7 @@ class LimitedClient(LLMClient):
         self._timeout_s = timeout_s
         self._at_once = at_once
         self._max_tokens = max_tokens_in_all
-        self._prices = prices
+        self._price = None if prices is None else TokenPrice(input=prices[0], output=prices[1])
         self._max_cost = max_cost
         self._cache = cache if isinstance(cache, AnswerCache | None) else AnswerCache(cache)
         self._turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
@@ -143,10 +142,7 @@ class LimitedClient(LLMClient):
 
     def _cost_of(self, usage: TokenUsage) -> float | None:
         """Return the cost of tokens; ``None`` without prices."""
-        if self._prices is None:
-            return None
-        before, after = self._prices
-        return (usage.input_tokens * before + usage.output_tokens * after) / _MILLION
+        return None if self._price is None else self._price.of(usage.input_tokens, usage.output_tokens)
 
     async def _sent(self, request: Awaitable[LLMResponse]) -> LLMResponse:
         timer = asyncio.timeout(self._timeout_s)

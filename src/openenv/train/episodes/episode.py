@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 from openenv.core.client_types import StepResult
-from openenv.core.exceptions import FailureKind, OpenEnvError, ServerParticipantError
+from openenv.core.exceptions import FailureKind, OpenEnvError, ServerError
 from openenv.core.wire.results import PARTICIPANTS, ParticipantUsage, component_totals, participants_of
-from openenv.records.answers import commonest_texts
+from openenv.records.answers import answer_counts
 from openenv.records.failures import failure_kind
 
 __all__ = ["Episode", "Limit", "Turn"]
@@ -63,7 +63,8 @@ class Episode:
         step_rewards: The credit of each step, where the environment gave it at the episode's end.
         episode_id: The id that its reset named, by which its trace is found; no part of the task.
         took_s: Seconds from the reset's answer to the last step's.
-        participants: What the environment's participants have used, such as a user or an opponent, by name.
+        participants: What the environment's participants have used, such as a user, an opponent or a judge, by name.
+        cpu_s: Seconds of CPU that the environment has used; ``None`` where its server measures none.
     """
 
     seed: int | None
@@ -83,6 +84,7 @@ class Episode:
     episode_id: str | None = field(default=None, compare=False)
     took_s: float = field(default=0.0, compare=False)
     participants: dict[str, ParticipantUsage] = field(default_factory=dict)
+    cpu_s: float | None = field(default=None, compare=False)
 
     @classmethod
     def of_task(cls, parameters: Mapping[str, Any]) -> Self:
@@ -132,13 +134,13 @@ class Episode:
     @property
     def answer_counts(self) -> dict[str, Any]:
         """The numbers of its answers and the commonest illegal ones, under the names of a `Collection`."""
-        return {
-            "length": len(self.turns),
-            "illegal_actions": self.illegal_actions,
-            "cut_answers": self.cut_answers,
-            "answers_without_call": self.answers_without_call,
-            "illegal_texts": commonest_texts(self.illegal_texts),
-        }
+        return answer_counts(
+            length=len(self.turns),
+            illegal_actions=self.illegal_actions,
+            illegal_texts=self.illegal_texts,
+            cut_answers=self.cut_answers,
+            answers_without_call=self.answers_without_call,
+        )
 
     def add_written(self, token_ids: Sequence[int], logprobs: Sequence[float]) -> None:
         """Append tokens that the model wrote."""
@@ -155,7 +157,7 @@ class Episode:
     def fail(self, error: OpenEnvError, *, in_reset: bool = False) -> None:
         """End the episode with a failure, which is no reward of 0."""
         self.error, self.in_reset = error, in_reset
-        if isinstance(error, ServerParticipantError):
+        if isinstance(error, ServerError):
             self.participants |= participants_of(error.details.get(PARTICIPANTS))
 
     def add_turn(

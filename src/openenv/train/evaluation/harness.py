@@ -1,12 +1,13 @@
 """``EnvEvalHarness``: evaluations of environments as `openenv.core.evals` runs them; their comparison and schedule."""
 
 from collections.abc import Callable, Mapping
+from itertools import count
 from math import sqrt
 from pathlib import Path
 from statistics import stdev
 from typing import Any
 
-from openenv.core.documents import write_json
+from openenv.core.documents import first_new_folder, write_json
 from openenv.core.evals.base import EvalConfig, EvalHarness, EvalResult
 from openenv.core.exceptions import ConfigurationError
 from openenv.records.evaluation import Comparison, Estimate, Evaluation, TaskResult
@@ -78,7 +79,7 @@ class EnvEvalHarness(EvalHarness):
             OpenEnvError: The environment or the model are refused; the subclass names the reason.
         """
         _check(eval_parameters)
-        folder = self._new_folder()
+        folder = first_new_folder(self.output_dir / f"run-{number}" for number in count(1))
         played = {name: eval_parameters[name] for name in _PLAYED & eval_parameters.keys()}
         if "model" not in played:
             played.setdefault("player", "scripted")
@@ -94,13 +95,6 @@ class EnvEvalHarness(EvalHarness):
             sessions=eval_parameters.get("sessions", 16),
         )
         return {**_scores(evaluation), "folder": str(folder)}
-
-    def _new_folder(self) -> Path:
-        """Return the name of a run's folder, next to those of other runs."""
-        number = 1
-        while (folder := self.output_dir / f"run-{number}").exists():
-            number += 1
-        return folder
 
 
 class EvalSchedule:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from openenv.core.exceptions import ConfigurationError
-from openenv.records.answers import AnswerCounts, commonest_texts
+from openenv.records.answers import AnswerCounts, answer_counts
 from openenv.records.failures import failure_counts
 from openenv.records.scores import component_means
 from openenv.train.episodes.failure_watch import FailureWatch
@@ -234,12 +234,12 @@ def _answer_lines(episodes: Sequence[int], fields: Mapping[str, Sequence[Any]]) 
         return []
     texts, without_call = fields.get("illegal_texts"), fields.get("answers_without_call")
     return [
-        {
-            "length": fields["episode_length"][index],
-            "illegal_actions": fields["illegal_actions"][index],
-            "illegal_texts": commonest_texts(texts[index] if texts else ()),
-            "answers_without_call": without_call[index] if without_call else 0,
-        }
+        answer_counts(
+            length=fields["episode_length"][index],
+            illegal_actions=fields["illegal_actions"][index],
+            illegal_texts=texts[index] if texts else (),
+            answers_without_call=without_call[index] if without_call else 0,
+        )
         for index in episodes
     ]
 
