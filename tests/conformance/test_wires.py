@@ -23,7 +23,7 @@ from openenv.validation.types import CheckStatus
 
 _TIMEOUT_S = 60.0
 _SHORT_S = 1.0
-Answer = Callable[[dict[str, Any]], Any]
+Answer = Callable[[Any], Any]
 
 OBSERVATION = {"type": "observation", "data": {"observation": {}, "reward": None, "done": False}}
 STATE = {"type": "state", "data": {"episode_id": None}}
