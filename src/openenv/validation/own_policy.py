@@ -45,8 +45,8 @@ def validate_folder(folder: Path, max_level: Level = Level.STATIC, limits: RunLi
     results, levels = check_source(source), [Level.STATIC]
     has_failed = {result.check_id for result in results if result.status is CheckStatus.FAIL}
     if max_level > Level.STATIC and has_failed.isdisjoint(_NEEDED_TO_RUN):
-        results += run_in_process(source.folder, limits or RunLimits())
-        levels.append(Level.RUNTIME)
+        results += run_in_process(source.folder, limits or RunLimits(), max_level)
+        levels += [level for level in (Level.RUNTIME, Level.SEMANTIC) if level <= max_level]
     if manifest is not None:
         results += _results_of_others(source, manifest, max_level, results)
     return make_report(

@@ -76,7 +76,7 @@ class TestFiles:
             path.write_text("\n".join(map(json.dumps, rows)) if path.suffix == ".jsonl" else json.dumps(rows))
         splits = read_tasks(path, with_a_prompt)
         assert splits == {"test": [{"prompt": "a"}, {"prompt": "c"}], "train": [{"prompt": "b"}]}
-        assert list(splits) == ["test", "train"]
+        assert list(splits) == ["train", "test"]
         assert read_resets(path) == rows
 
     def test_parquet(self, tmp_path: Path) -> None:

@@ -119,6 +119,11 @@ class ToolEpisode:
         return None if self._play is None else self._play.episode.failure
 
     @property
+    def spent(self) -> dict[str, Any]:
+        """What it has used beside the model: seconds, and what participants of the environment did."""
+        return {} if self._play is None else self._play.episode.spent
+
+    @property
     def illegal_actions(self) -> int:
         """Number of tool calls that were refused, by the environment or by TRL."""
         return len(self.illegal_texts)

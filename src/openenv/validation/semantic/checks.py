@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from openenv.validation.report import CheckResult, run_check
+from openenv.validation.findings import run_check
+from openenv.validation.report import CheckResult
 from openenv.validation.semantic.floor import FLOOR_CHECKS
 from openenv.validation.semantic.graded import GradedEnvironment
 from openenv.validation.semantic.leakage import LEAKAGE_CHECKS
@@ -11,7 +12,6 @@ from openenv.validation.semantic.parts import PARTS_CHECKS
 from openenv.validation.semantic.probes import PROBE_CHECKS
 from openenv.validation.semantic.verifier import FORM_CHECK, VERIFIER_CHECKS
 
-LEVEL = "semantic"
 # Verdicts and leaks first, since exploits are sent to the same server, and may change it.
 SEMANTIC_CHECKS = (
     *ORACLE_CHECKS,
@@ -24,7 +24,7 @@ SEMANTIC_CHECKS = (
 )
 
 
-def each_semantic_result(graded: GradedEnvironment) -> Iterator[CheckResult]:
-    """Iterate over the results of the semantic checks, each as soon as it is known."""
+def each_semantic_results(graded: GradedEnvironment) -> Iterator[list[CheckResult]]:
+    """Iterate over the results of each of the semantic checks, as soon as they are known."""
     for check in SEMANTIC_CHECKS:
         yield run_check(check, graded)

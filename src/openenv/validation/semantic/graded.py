@@ -157,6 +157,15 @@ class GradedEnvironment:
         whole = [episode for episode in self.oracle if episode.fault is None and episode.actions]
         return [episode for episode in whole if episode.total > 0] or whole
 
+    @cached_property
+    def probed(self) -> list[Episode]:
+        """The first of the solved episodes that earned a reward, whose first observations differ."""
+        found: dict[str, Episode] = {}
+        for episode in self.solved:
+            if episode.total > 0:
+                found.setdefault(self.prompt_of(episode), episode)
+        return list(found.values())[:PROBED_TASKS]
+
     def floor_of(self, episode: Episode) -> float:
         """Return the reward of the task of an oracle's episode for no work: 0, unless its rewards are costs."""
         if episode.total > 0:
@@ -183,7 +192,7 @@ class GradedEnvironment:
     @cached_property
     def used(self) -> dict[str, dict[str, Any]]:
         """Arguments of the oracle's last call of each tool, in its first solved episode."""
-        return {} if not self.solved else {name: call for name, call in self.calls(self.solved[0])}
+        return {} if not self.solved else dict(self.calls(self.solved[0]))
 
     def calls(self, episode: Episode) -> list[tuple[str, dict[str, Any]]]:
         """Return the calls that an episode's actions are."""

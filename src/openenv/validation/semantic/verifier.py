@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from openenv.core.exceptions import OpenEnvError
 from openenv.validation.findings import Check, Finding, fail, warn
 from openenv.validation.semantic.episodes import Action, Episode, play_actions
-from openenv.validation.semantic.graded import PROBED_TASKS, GradedEnvironment
+from openenv.validation.semantic.graded import GradedEnvironment
 from openenv.validation.semantic.planted import ELSEWHERE, FAILURES
 from openenv.validation.semantic.texts import WRONG, shown, task_name
 from openenv.validation.trials import first_difference
@@ -41,7 +41,7 @@ def find_in_verdicts(graded: GradedEnvironment) -> Iterator[Finding]:
 
 def _replayed(graded: GradedEnvironment) -> list[Episode]:
     """Return the episodes that are played again: the oracle's, and one with a wrong answer."""
-    episodes = [each for each in graded.solved if len(each.actions) <= MAX_REPLAYED][:2]
+    episodes = [each for each in graded.probed or graded.solved[:1] if len(each.actions) <= MAX_REPLAYED]
     field = graded.answer_field
     if field is not None and episodes and field.schema.get("type") == "string":
         try:
@@ -61,8 +61,8 @@ def _elsewhere(graded: GradedEnvironment) -> Iterator[Finding]:
         again = play_actions(client, episode.task, episode.actions)
         if again.fault is None and abs(again.total - episode.total) > 1e-9:
             yield fail(
-                f"{task_name(episode.task)}: the same actions earn {episode.total:g} here and {again.total:g} in another "
-                "process",
+                f"{task_name(episode.task)}: the same actions earn {episode.total:g} here and {again.total:g} in "
+                "another process",
                 _SAME,
             )
             return
@@ -72,7 +72,7 @@ def find_in_replay(graded: GradedEnvironment) -> Iterator[Finding]:
     """Find recorded episodes whose observations differ when they are played again."""
     if not graded.is_repeatable:  # which has been found
         return
-    for episode in [each for each in graded.solved if len(each.actions) <= MAX_REPLAYED][:2]:
+    for episode in [each for each in graded.probed or graded.solved[:1] if len(each.actions) <= MAX_REPLAYED]:
         again = graded.play(episode.task, episode.actions)
         different = again.fault or first_difference(_seen(episode), _seen(again))
         if different is not None:
@@ -90,7 +90,7 @@ def _seen(episode: Episode) -> list[dict[str, object]]:
 
 def find_in_form(graded: GradedEnvironment) -> Iterator[Finding]:
     """Find answers that got no verdict: episodes that end without a reward, and answers that break the environment."""
-    for episode in graded.solved[:PROBED_TASKS]:
+    for episode in graded.solved[:1]:
         if episode.is_over and all(reward is None for reward in episode.rewards):
             yield fail(f"{task_name(episode.task)}: the episode ends without any reward", _FALSE_ZERO)
             return
@@ -118,7 +118,7 @@ def _planted(
     graded: GradedEnvironment, conditions: dict[str, Condition], text: str, remedy: str, *, errors_too: bool = False
 ) -> Iterator[Finding]:
     """Play the oracle's episode under each condition, and find those under which its reward falls."""
-    episodes = [each for each in graded.solved if each.total > 0 and len(each.actions) <= MAX_REPLAYED][:1]
+    episodes = [each for each in graded.probed if len(each.actions) <= MAX_REPLAYED][:1]
     if graded.serve_here is None or not episodes or not graded.is_repeatable:
         return
     episode = episodes[0]
@@ -150,10 +150,14 @@ def _planted(
 
 VERIFIER_CHECKS: tuple[Check[GradedEnvironment], ...] = (
     Check(
-        "verifier_determinism", "the same actions earn the same in five episodes and another process", find_in_verdicts
+        "semantic.verifier_determinism",
+        "the same actions earn the same in five episodes and another process",
+        find_in_verdicts,
     ),
-    Check("replayability", "a recorded episode replays to the same observations", find_in_replay),
-    Check("verifier_portability", "the verdict needs no network, no folder and no time zone", find_in_portability),
-    Check("false_zero", "a failure of the grading's machinery is an error, not a reward", find_in_failures),
+    Check("semantic.replayability", "a recorded episode replays to the same observations", find_in_replay),
+    Check(
+        "semantic.verifier_portability", "the verdict needs no network, no folder and no time zone", find_in_portability
+    ),
+    Check("semantic.false_zero", "a failure of the grading's machinery is an error, not a reward", find_in_failures),
 )
-FORM_CHECK: Check[GradedEnvironment] = Check("verdict_form", "each answer gets a verdict", find_in_form)
+FORM_CHECK: Check[GradedEnvironment] = Check("semantic.verdict_form", "each answer gets a verdict", find_in_form)
