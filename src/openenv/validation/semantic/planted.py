@@ -45,7 +45,7 @@ class _Planted:
             if frame.f_code.co_filename.startswith(self._code):
                 self.count += 1
                 return True
-            frame = frame.f_back  # type: ignore[assignment]
+            frame = frame.f_back
         return False
 
 

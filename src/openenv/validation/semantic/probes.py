@@ -155,7 +155,7 @@ def find_in_repeats(graded: GradedEnvironment) -> Iterator[Finding]:
     """Find rewards that are paid again for an action that changes nothing more."""
     if graded.pays_nothing_done:
         return
-    for episode in graded.probed:
+    for episode in [each for each in graded.probed if each.actions]:
         again = graded.play(episode.task, [*episode.actions, *[episode.actions[-1]] * REPEATS], past_end=True)
         if episode.is_over and again.fault is None and again.total > episode.total * 1.5:
             yield fail(

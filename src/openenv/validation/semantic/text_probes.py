@@ -16,7 +16,8 @@ _LETTERS = "ABCDE"
 def nothing(context: ProbeContext) -> Iterator[Probe]:
     """Nothing: empty values, blanks, and words for no answer."""
     if context.role is Role.VALUES:
-        yield from (Probe(value, f"{json.dumps(value)} as the answer") for value in ([], {}, None))
+        empty: tuple[Any, ...] = ([], {}, None)
+        yield from (Probe(value, f"{json.dumps(value)} as the answer") for value in empty)
         return
     if context.role is Role.NUMBER:
         yield Probe(0, "0 as the answer", is_lucky=True)
