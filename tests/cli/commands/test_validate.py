@@ -66,7 +66,7 @@ def test_the_report_goes_to_a_file_too(openenv: Any, tmp_path: Path) -> None:
 
 
 def test_installed_environments_go_by_their_names(openenv: Any) -> None:
-    assert openenv("validate", "wordle").returncode == 0
+    assert openenv("validate", "wordle", "--level", "runtime").returncode == 0
 
 
 @pytest.mark.parametrize("target", [".", "no-such-environment", "./nothing"])
@@ -105,7 +105,7 @@ class TestRunning:
     """The environment is started and reset, unless that is left out."""
 
     def checks(self, openenv: Any, *arguments: Any) -> dict[str, dict[str, Any]]:
-        report = json.loads(openenv("validate", *arguments, "--json").stdout)
+        report = json.loads(openenv("validate", *arguments, "--level", "runtime", "--json").stdout)
         return {result["check_id"].removeprefix("runtime."): result for result in report["results"]}
 
     def broken(self, tmp_path: Path, old: str, new: str) -> Path:
@@ -117,7 +117,7 @@ class TestRunning:
 
     def test_it_is_part_of_the_report(self, openenv: Any, tmp_path: Path) -> None:
         folder = scaffold(tmp_path, "my_env")
-        report = json.loads(openenv("validate", folder, "--json").stdout)
+        report = json.loads(openenv("validate", folder, "--level", "runtime", "--json").stdout)
         assert report["levels_run"] == [Level.STATIC, Level.RUNTIME]
         checks = ["startup", "reset", "seed_control", "tool_declaration_accuracy", "play", "episode_end"]
         checks += ["process_isolation", "episode_determinism", "episode_isolation"]
@@ -169,7 +169,7 @@ class TestRunning:
     def test_a_file(self, openenv: Any, tmp_path: Path) -> None:
         file = tmp_path / "mine.py"
         file.write_text(f"{FILE}\n")
-        report = json.loads(openenv("validate", f"{file}:MyEnvironment", "--json").stdout)
+        report = json.loads(openenv("validate", f"{file}:MyEnvironment", "--level", "runtime", "--json").stdout)
         assert (report["levels_run"], report["verdict"]) == ([Level.RUNTIME], "pass")
         ended = openenv("validate", "--no-run", file)
         assert ended.returncode == 2
@@ -267,7 +267,8 @@ app = create_app(DoorEnvironment, CallToolAction, CallToolObservation, env_name=
 def test_a_reset_of_a_tool_environment_need_not_give_a_result_of_a_tool(openenv_here: Any, tmp_path: Path) -> None:
     manifest = "name: door_env\napp: door_env.server.app:app\n"
     files = {"openenv.yaml": manifest, "__init__.py": "", "server/__init__.py": "", "server/app.py": TOOL_SERVER}
-    shown = openenv_here("validate", write_files(tmp_path / "door_env", files), "--json").stdout
+    folder = write_files(tmp_path / "door_env", files)
+    shown = openenv_here("validate", folder, "--level", "runtime", "--json").stdout
     found = {each["check_id"]: each for each in json.loads(shown)["results"]}
     for check in ("startup", "reset", "seed_control"):
         assert found[f"runtime.{check}"]["status"] == "pass"
@@ -283,7 +284,7 @@ def test_the_static_level_runs_nothing(openenv_here: Any, tmp_path: Path) -> Non
 
 
 def test_a_server_without_a_websocket_is_a_warning_where_it_resets_over_http(openenv: Any, tmp_path: Path) -> None:
-    shown = openenv("validate", diary_env(tmp_path), "--json").stdout
+    shown = openenv("validate", diary_env(tmp_path), "--level", "runtime", "--json").stdout
     found = {each["check_id"]: each for each in json.loads(shown)["results"]}
     assert json.loads(shown)["verdict"] != "pass"
     assert "no WebSocket at /ws" in found["runtime.startup_advice"]["evidence"][0]
