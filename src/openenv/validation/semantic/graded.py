@@ -1,7 +1,7 @@
 """Environment whose grading is examined: its sessions, its tasks, its oracle's episodes, and its floor."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -109,6 +109,8 @@ class GradedEnvironment:
         self.is_repeatable = True
         self.faults: dict[str, tuple[Action, Mapping[str, Any]]] = {}
         self._player_client = player_client or client
+        # The oracle's episodes, so that their ids stay theirs, and the calls that their actions are; set by ``calls``.
+        self._calls: dict[int, tuple[Episode, list[tuple[str, dict[str, Any]]]]] = {}
 
     @cached_property
     def tools(self) -> EnvironmentTools:
@@ -220,11 +222,15 @@ class GradedEnvironment:
 
     def calls(self, episode: Episode) -> list[tuple[str, dict[str, Any]]]:
         """Return the calls that an episode's actions are."""
-        found = []
+        known = self._calls.get(id(episode))
+        if known is None or known[0] is not episode:
+            known = self._calls[id(episode)] = (episode, list(self._read_calls(episode)))
+        return known[1]
+
+    def _read_calls(self, episode: Episode) -> Iterator[tuple[str, dict[str, Any]]]:
         for action in episode.actions:
             with suppress(ConfigurationError):
-                found.append(self.tools.call(action))
-        return found
+                yield self.tools.call(action)
 
     @cached_property
     def fields(self) -> list[OpenField]:
