@@ -26,6 +26,9 @@ from openenv.validation.trials import Client, RunLimits, within
 
 MAX_TASKS, PROBED_TASKS = 5, 2
 MAX_STEPS, FEW_STEPS, MAX_RANDOM_STEPS, MAX_RANDOM = 2000, 50, 200, 20
+MAX_REPLAYED = 200
+"""Length of an episode that is played again and again."""
+
 _ORACLE_S, _RANDOM_S = 20.0, 5.0
 # Reward that solves a task where neither a player nor a declaration says which does.
 _USUAL_TOP = 1.0
@@ -189,7 +192,7 @@ class GradedEnvironment:
         return list(found.values())[:PROBED_TASKS]
 
     def _assumed(self, task: Mapping[str, Any]) -> Episode:
-        top = Answer(reward=self.declared.highest or _USUAL_TOP)
+        top = Answer(reward=self.declared.highest or _USUAL_TOP, done=True)
         return Episode(task, first=self.play(task, []).first, answers=[top])
 
     def floor_of(self, episode: Episode) -> float:

@@ -6,13 +6,12 @@ from contextlib import AbstractContextManager
 from openenv.core.exceptions import OpenEnvError
 from openenv.validation.findings import Check, Finding, fail, warn
 from openenv.validation.semantic.episodes import Action, Episode, play_actions
-from openenv.validation.semantic.graded import GradedEnvironment
+from openenv.validation.semantic.graded import MAX_REPLAYED, GradedEnvironment
 from openenv.validation.semantic.planted import ELSEWHERE, FAILURES
 from openenv.validation.semantic.texts import WRONG, shown, task_name
 from openenv.validation.trials import first_difference
 
 REPETITIONS = 5
-MAX_REPLAYED = 200
 _SAME = (
     "Let the verdict follow from the episode alone: not from chance, a clock, the order of a set, or an earlier one."
 )
