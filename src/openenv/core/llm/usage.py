@@ -1,12 +1,16 @@
 """Use of a language model by one answer, under the model's name."""
 
-from openenv.core.llm_client import LLMClient, LLMResponse
+from typing import TYPE_CHECKING
+
 from openenv.core.wire.results import ParticipantUsage
+
+if TYPE_CHECKING:  # servers import this for the judges of rubrics, and load no library of a model's server
+    from openenv.core.llm_client import LLMClient, LLMResponse
 
 __all__ = ["name_of_model", "usage_of"]
 
 
-def name_of_model(client: LLMClient) -> str:
+def name_of_model(client: "LLMClient") -> str:
     """Return the name of a client's model; that of its class where it has none.
 
     Args:
@@ -15,7 +19,7 @@ def name_of_model(client: LLMClient) -> str:
     return str(client.identity.get("model", type(client).__name__))
 
 
-def usage_of(client: LLMClient, answer: LLMResponse | None) -> ParticipantUsage:
+def usage_of(client: "LLMClient", answer: "LLMResponse | None") -> ParticipantUsage:
     """Return the use of a model by an answer; its numbers are not known where its server does not count.
 
     Args:

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from openenv.core.llm.usage import usage_of
-from openenv.core.llm_client import LLMClient, LLMResponse
 from openenv.core.rubrics.base import Rubric, path_of
 from openenv.core.wire.results import NO_REPLIES, PARTICIPANTS, ParticipantUsage, participants_of
+
+if TYPE_CHECKING:
+    from openenv.core.llm_client import LLMClient, LLMResponse
 
 __all__ = ["Judge", "forget_usage", "judges_metadata"]
 
@@ -39,12 +41,12 @@ class Judge(Rubric):
 
     usage: ParticipantUsage = NO_REPLIES
 
-    def __init__(self, client: LLMClient) -> None:
+    def __init__(self, client: "LLMClient") -> None:
         super().__init__()
         self._client = client
         self._exchange: dict[str, Any] | None = None
 
-    async def respond(self, prompt: str) -> LLMResponse:
+    async def respond(self, prompt: str) -> "LLMResponse":
         """Return the model's answer to a prompt, and count it; of one that does not come, the tokens are not known.
 
         Args:

@@ -18,7 +18,7 @@ _GUESS = "Vary the right action between tasks and seeds, so that no fixed or ran
 def find_in_floor(graded: GradedEnvironment) -> Iterator[Finding]:
     """Find rewards for episodes without work, and for actions that look at nothing."""
     solved = [episode for episode in graded.solved if episode.total > 0]
-    untouched = list(_untouched(graded, solved))
+    untouched = list(_untouched(graded, solved or graded.probed))
     graded.pays_nothing_done = bool(untouched)
     yield from untouched
     if not untouched and not graded.fields and solved:

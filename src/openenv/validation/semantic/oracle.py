@@ -85,6 +85,8 @@ def _is_accepted(graded: GradedEnvironment, episode: Episode, field: OpenField, 
                 return False
             break
     played = graded.play(episode.task, actions)
+    if played.last.refusal is not None:  # it is not graded, and the agent can try again
+        return True
     return played.fault is not None or graded.share(played.total, episode) > 1 - max(graded.declared.margin, 0.01)
 
 

@@ -45,7 +45,7 @@ def graded_package(package: EnvironmentPackage, limits: RunLimits) -> Iterator[G
             exits.callback(cast("Client", own).close)
         yield GradedEnvironment(
             client,
-            _player_maker(package),
+            _player_maker(package, limits),
             player_client=own,
             declared=declaration_of(package.folder),
             limits=limits,
@@ -65,9 +65,11 @@ def _client(provider: Provider, limits: RunLimits, exits: ExitStack) -> Client:
     return client
 
 
-def _player_maker(package: EnvironmentPackage) -> Callable[[int], Player] | None:
-    if package.manifest.player is None:
-        return None
+def _player_maker(package: EnvironmentPackage, limits: RunLimits) -> Callable[[int], Player] | None:
+    """Return the function that makes players; ``None`` where there is none. One that raises is a fault of each task."""
+    with suppress(Exception):
+        if within(limits.answer_s, package.make_player, 1) is None:
+            return None
     return lambda seed: cast("Player", package.make_player(seed))
 
 

@@ -10,6 +10,8 @@ from openenv.validation.semantic.texts import WRONG
 
 _SMALL = 1e-9
 _MIN_STEPS = 2
+# Wrong in many ways: short, empty, long, and harmful as a program.
+_WRONG_ANSWERS = (WRONG, "", f"{WRONG} " * 400, "import os, subprocess\nos.system('true')\n" * 10)
 
 
 def find_in_parts(graded: GradedEnvironment) -> Iterator[Finding]:
@@ -35,7 +37,7 @@ def _part(name: str, good: Sequence[Episode], bad: Sequence[Episode]) -> Iterato
             "Correct what it looks at, or remove it.",
         )
     elif max(both) - min(both) <= _SMALL and len(both) >= _MIN_STEPS and of_bad:
-        yield fail(
+        yield warn(
             f"the part {name} is {both[0]:g} in all {len(both)} steps, of the scripted player and of wrong actions: it "
             "is paid for nothing",
             "Let the part depend on what was done.",
@@ -64,7 +66,7 @@ def _bad_episodes(graded: GradedEnvironment) -> list[Episode]:
         return list(graded.random)
     episodes = []
     for episode in graded.probed:
-        for value in (WRONG, f"{WRONG} {WRONG} {WRONG}", ""):
+        for value in _WRONG_ANSWERS:
             try:
                 played = graded.play(episode.task, [graded.action(field, value, episode)])
             except (OpenEnvError, ValueError):

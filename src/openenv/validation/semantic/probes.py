@@ -9,7 +9,7 @@ from openenv.validation.findings import Check, Finding, fail, warn
 from openenv.validation.semantic import program_probes, text_probes
 from openenv.validation.semantic.episodes import Action, Episode
 from openenv.validation.semantic.fields import OpenField, Role
-from openenv.validation.semantic.graded import Clock, GradedEnvironment
+from openenv.validation.semantic.graded import MAX_REPLAYED, Clock, GradedEnvironment
 from openenv.validation.semantic.leakage import has_answer
 from openenv.validation.semantic.probing import Probe, ProbeContext
 from openenv.validation.semantic.texts import shown, task_name
@@ -65,7 +65,9 @@ def _first_finding(family: Family, graded: GradedEnvironment, field: OpenField, 
             if context.is_right(probe.value):
                 continue
             played = _sent(graded, field, probe, episode)
-            threshold = max(probe.least, min(family.partial + 1e-9, FULL))
+            # Of an episode without an end, there is no telling how much a part of it is.
+            part_of_it = family.partial + 1e-9 if episode.is_over else FULL
+            threshold = max(probe.least, min(part_of_it, FULL))
             share = 0.0 if played is None else graded.share(played.total, episode)
             if played is None or share <= threshold or _is_chance(graded, field, probe, episodes):
                 continue
@@ -155,7 +157,7 @@ def find_in_repeats(graded: GradedEnvironment) -> Iterator[Finding]:
     """Find rewards that are paid again for an action that changes nothing more."""
     if graded.pays_nothing_done:
         return
-    for episode in graded.probed:
+    for episode in [each for each in graded.probed if 0 < len(each.actions) <= MAX_REPLAYED]:
         again = graded.play(episode.task, [*episode.actions, *[episode.actions[-1]] * REPEATS], past_end=True)
         if episode.is_over and again.fault is None and again.total > episode.total * 1.5:
             yield fail(
@@ -195,7 +197,7 @@ def find_in_early(graded: GradedEnvironment) -> Iterator[Finding]:
     """Find rewards for the last action alone, before the work."""
     if graded.pays_nothing_done:
         return
-    for episode in [each for each in graded.probed if len(each.actions) > 2]:
+    for episode in [each for each in graded.probed if 2 < len(each.actions) <= MAX_REPLAYED]:
         for count in (1, len(episode.actions) // 2):
             actions: list[Action] = [*episode.actions[: count - 1], episode.actions[-1]]
             has_answer_in_it = bool(graded.closing(episode, graded.answer_field)) or graded.answer_field is None
