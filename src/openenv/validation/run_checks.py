@@ -127,7 +127,7 @@ class Running:
 
     def _package_client(self) -> Client:
         """Make a client of the package's class."""
-        server = _StartedServer(self._provider)
+        server = StartedServer(self._provider)
         client = self.package.client_class()(provider=server, message_timeout_s=self.limits.answer_s).sync()
         self._exits.callback(client.close)
         return client
@@ -185,7 +185,7 @@ class Running:
     def neighbour(self) -> Client | None:
         """Open another session on the second server; ``None`` where it holds a single one."""
         assert self._second_provider is not None
-        server = _StartedServer(self._second_provider)
+        server = StartedServer(self._second_provider)
         client = GenericEnvClient(provider=server, message_timeout_s=self.limits.answer_s).sync()
         self._exits.callback(client.close)
         try:
@@ -204,7 +204,7 @@ class Running:
         return client, provider
 
 
-class _StartedServer(RuntimeProvider):
+class StartedServer(RuntimeProvider):
     """A server that runs for another client, and outlives this provider's."""
 
     def __init__(self, started: LocalProcessProvider) -> None:
@@ -212,19 +212,23 @@ class _StartedServer(RuntimeProvider):
 
     @property
     def token(self) -> str | None:
+        """Token that clients need."""
         return self._started.token
 
     @property
     def base_url(self) -> str:
+        """Address of the server."""
         return self._started.base_url
 
     def start(self, port: int | None = None, env_vars: dict[str, str] | None = None, **kwargs: Any) -> str:
+        """Return the address of the server, which runs already."""
         return self._started.base_url
 
     def stop(self) -> None:
         """Leave it running."""
 
     def check_alive(self) -> None:
+        """Raise ``ProviderError`` if the server has ended."""
         self._started.check_alive()
 
 

@@ -39,7 +39,7 @@ class RefusalSkipsTheCriteria(Questions):
 
 @exhibit("probe_nothing")
 class UnparsedIsZero(Sums):
-    """AgentBench, DBBench (issue THUDM/AgentBench 234): null, NaN and empty texts become 0, which a reference may be."""
+    """AgentBench, DBBench (issue THUDM/AgentBench 234): null, NaN and "" become 0, which a reference may be."""
 
     questions: ClassVar[Pairs] = tuple((f"What is {number} - {number}?", "0") for number in (17, 40, 5))
 
@@ -171,7 +171,7 @@ class KeywordsOfReasoning(Questions):
 
 @exhibit("probe_nonsense", evidence="one word")
 class AnyWordWins(Questions):
-    """FieldWorkArena (BenchJack, V6): the validator looks whether the last message is the assistant's, not what it is."""
+    """FieldWorkArena (BenchJack, V6): any last message of the assistant is accepted."""
 
     def grade(self, answer: str, gold: str) -> float:
         return (

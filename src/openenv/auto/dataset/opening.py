@@ -93,7 +93,7 @@ class DatasetEnvironment:
             )
         fields = {name: value for name, value in self.tasks.fields(ref).items() if value is not None}
         arguments = fields if row.get(RESET_COLUMN) is not None else without_unknown(schema, fields)
-        _check_columns(origin, arguments, schema)
+        _check_columns(origin, fields, arguments, schema)
         return copy.deepcopy(arguments)
 
     def resets(self, split: str, schema: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
@@ -244,9 +244,17 @@ def _is_installed(requirement: Requirement) -> bool:
     return True
 
 
-def _check_columns(origin: str, arguments: Mapping[str, Any], schema: Mapping[str, Any] | None) -> None:
-    """Refuse a row without a column that ``reset`` needs."""
+def _check_columns(
+    origin: str, row: Mapping[str, Any], arguments: Mapping[str, Any], schema: Mapping[str, Any] | None
+) -> None:
+    """Refuse a row without a column that ``reset`` needs, and one of which it takes none."""
     missing = [name for name in (schema or {}).get("required", ()) if name not in arguments]
+    if not arguments and row and not missing:
+        taken = sorted((schema or {}).get("properties", ()))
+        raise ConfigurationError(
+            f"{origin}: expected columns that reset takes ({', '.join(taken) or 'seed'}), got {', '.join(row)}. The "
+            f"rows may be another environment's; else add an object with what reset is passed in {RESET_COLUMN}."
+        )
     if missing:
         raise ConfigurationError(
             f"{origin}: expected the column {' and '.join(missing)}, which reset needs; the row has "

@@ -4,10 +4,12 @@ from collections.abc import Iterator, Sequence
 
 from openenv.validation.findings import Check, Finding, fail
 from openenv.validation.semantic.episodes import Action, Episode, action_fields
-from openenv.validation.semantic.graded import MAX_RANDOM_STEPS, PROBED_TASKS, Clock, GradedEnvironment
+from openenv.validation.semantic.graded import MAX_RANDOM_STEPS, Clock, GradedEnvironment
 from openenv.validation.semantic.texts import shown, task_name
 
 _CHECK_S = 8.0
+# Share above which an action is not the solution, but paid again and again, which ``probe_repeat`` finds.
+_FARMED = 1.5
 MAX_CONSTANTS, MIN_TASKS = 8, 3
 _UNTOUCHED = "Let the grading fail before any work: reward what changed since the reset, not what was there."
 _GUESS = "Vary the right action between tasks and seeds, so that no fixed or random choice of actions wins."
@@ -16,7 +18,7 @@ _GUESS = "Vary the right action between tasks and seeds, so that no fixed or ran
 def find_in_floor(graded: GradedEnvironment) -> Iterator[Finding]:
     """Find rewards for episodes without work, and for actions that look at nothing."""
     solved = [episode for episode in graded.solved if episode.total > 0]
-    untouched = list(_untouched(graded, solved))
+    untouched = list(_untouched(graded, solved or graded.probed))
     graded.pays_nothing_done = bool(untouched)
     yield from untouched
     if not untouched and not graded.fields and solved:
@@ -32,7 +34,7 @@ def _untouched(graded: GradedEnvironment, solved: Sequence[Episode]) -> Iterator
                 f"{task_name(episode.task)}: the reset pays {episode.first.reward:g}, before any action", _UNTOUCHED
             )
             return
-    for episode in solved[:PROBED_TASKS]:
+    for episode in graded.probed:
         for action in _idle_actions(graded, episode):
             played = graded.play(episode.task, [action])
             if played.fault is None and graded.share(played.total, episode) > margin:
@@ -46,8 +48,10 @@ def _untouched(graded: GradedEnvironment, solved: Sequence[Episode]) -> Iterator
 
 def _idle_actions(graded: GradedEnvironment, episode: Episode) -> list[Action]:
     """Return the actions that do no work: the one that submits it, and calls without arguments."""
-    actions = graded.closing(episode, None) if len(episode.actions) > 1 else []
-    first = graded.calls(episode)[:1]
+    calls = graded.calls(episode)
+    is_submission = len(calls) > 1 and calls[-1][0] not in (name for name, _ in calls[:-1])
+    actions = graded.closing(episode, None) if is_submission else []
+    first = calls[:1]
     for name, choices in graded.choices.items():
         if choices == [{}] and len(graded.choices) + len(graded.fields) > 1 and first != [(name, {})]:
             actions.append(action_fields(graded.tools.action(name, {})))
@@ -68,7 +72,7 @@ def _constant(graded: GradedEnvironment, solved: Sequence[Episode]) -> list[Find
                 return []
             played = graded.play(episode.task, [action] * MAX_RANDOM_STEPS)
             shares.append(graded.share(played.total, episode))
-        if min(shares) >= 1 - graded.declared.margin and _does_more(graded, solved, action):
+        if 1 - graded.declared.margin <= min(shares) <= _FARMED and _does_more(graded, solved, action):
             return [
                 fail(
                     f"{shown(action)}, repeated, earns what the scripted player does in all {len(shares)} tasks", _GUESS
@@ -91,7 +95,7 @@ def _random(graded: GradedEnvironment, solved: Sequence[Episode]) -> list[Findin
     if not totals:
         return []
     mean = sum(totals) / len(totals)
-    if mean < (1 - graded.declared.margin) * top:
+    if not (1 - graded.declared.margin) * top <= mean <= _FARMED * top:
         return []
     return [fail(f"random actions earn {mean:g} on average, the scripted player {top:g}", _GUESS)]
 
@@ -109,6 +113,10 @@ def find_in_canaries(graded: GradedEnvironment) -> Iterator[Finding]:
 
 
 FLOOR_CHECKS: tuple[Check[GradedEnvironment], ...] = (
-    Check("floor_gap", "nothing done, one constant action and random actions stay below the oracle", find_in_floor),
-    Check("canary_floor", "declared bad trajectories stay at the floor", find_in_canaries),
+    Check(
+        "semantic.floor_gap",
+        "nothing done, one constant action and random actions stay below the oracle",
+        find_in_floor,
+    ),
+    Check("semantic.canary_floor", "declared bad trajectories stay at the floor", find_in_canaries),
 )

@@ -1,7 +1,7 @@
 """Environment whose grading is examined: its sessions, its tasks, its oracle's episodes, and its floor."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,14 +11,27 @@ from openenv.adapters.text import observation_text
 from openenv.core.exceptions import ConfigurationError, OpenEnvError
 from openenv.train.agents.players import RandomToolPlayer
 from openenv.train.tools.environment_tools import EnvironmentTools
-from openenv.validation.semantic.episodes import Action, Episode, Player, action_fields, play_actions, play_player
+from openenv.validation.semantic.episodes import (
+    Action,
+    Answer,
+    Episode,
+    Player,
+    action_fields,
+    play_actions,
+    play_player,
+)
 from openenv.validation.semantic.fields import OpenField, choices_of, open_fields
 from openenv.validation.semantic.texts import WRONG
 from openenv.validation.trials import Client, RunLimits, within
 
 MAX_TASKS, PROBED_TASKS = 5, 2
-MAX_STEPS, MAX_RANDOM_STEPS, MAX_RANDOM = 2000, 200, 20
-_RANDOM_S = 5.0
+MAX_STEPS, FEW_STEPS, MAX_RANDOM_STEPS, MAX_RANDOM = 2000, 50, 200, 20
+MAX_REPLAYED = 200
+"""Length of an episode that is played again and again."""
+
+_ORACLE_S, _RANDOM_S = 20.0, 5.0
+# Reward that solves a task where neither a player nor a declaration says which does.
+_USUAL_TOP = 1.0
 _SPLITS = ("train", "test", "validation")
 
 
@@ -99,6 +112,8 @@ class GradedEnvironment:
         self.is_repeatable = True
         self.faults: dict[str, tuple[Action, Mapping[str, Any]]] = {}
         self._player_client = player_client or client
+        # The oracle's episodes, so that their ids stay theirs, and the calls that their actions are; set by ``calls``.
+        self._calls: dict[int, tuple[Episode, list[tuple[str, dict[str, Any]]]]] = {}
 
     @cached_property
     def tools(self) -> EnvironmentTools:
@@ -135,18 +150,23 @@ class GradedEnvironment:
         """Episode of the scripted player on each task; empty without a player."""
         if self.make_player is None:
             return []
-        return [self._play_oracle(task) for task in self.tasks]
+        clock, episodes = Clock(_ORACLE_S), list[Episode]()
+        for task in self.tasks:
+            ends = all(episode.is_over or episode.fault is not None for episode in episodes)
+            if episodes and clock.is_over:
+                break
+            episodes.append(self._play_oracle(task, self.make_player, MAX_STEPS if ends else FEW_STEPS))
+        return episodes
 
-    def _play_oracle(self, task: Mapping[str, Any]) -> Episode:
-        assert self.make_player is not None
+    def _play_oracle(self, task: Mapping[str, Any], make_player: Callable[[int], Player], max_steps: int) -> Episode:
         try:
-            player = within(self.limits.answer_s, self.make_player, int(task.get("seed", 1)))
+            player = within(self.limits.answer_s, make_player, int(task.get("seed", 1)))
         except Exception as error:  # noqa: BLE001  # an author's function
             return Episode(task, fault=f"the scripted player can't be made: {error}")
         own = self._player_client
         if own is not self.client:
             self.client.disconnect()
-        episode = play_player(own, task, player, MAX_STEPS, self.limits.answer_s)
+        episode = play_player(own, task, player, max_steps, self.limits.answer_s)
         if own is not self.client:
             own.disconnect()
         return episode
@@ -156,6 +176,24 @@ class GradedEnvironment:
         """Those of the oracle's episodes that earned a reward, or all whole ones where none did."""
         whole = [episode for episode in self.oracle if episode.fault is None and episode.actions]
         return [episode for episode in whole if episode.total > 0] or whole
+
+    @cached_property
+    def probed(self) -> list[Episode]:
+        """The first of the solved episodes that earned a reward, whose first observations differ.
+
+        Without a player they have no actions, and the reward that solves their task is an assumption.
+        """
+        if self.make_player is None:
+            return [self._assumed(task) for task in self.tasks[:PROBED_TASKS]]
+        found: dict[str, Episode] = {}
+        for episode in self.solved:
+            if episode.total > 0:
+                found.setdefault(self.prompt_of(episode), episode)
+        return list(found.values())[:PROBED_TASKS]
+
+    def _assumed(self, task: Mapping[str, Any]) -> Episode:
+        top = Answer(reward=self.declared.highest or _USUAL_TOP, done=True)
+        return Episode(task, first=self.play(task, []).first, answers=[top])
 
     def floor_of(self, episode: Episode) -> float:
         """Return the reward of the task of an oracle's episode for no work: 0, unless its rewards are costs."""
@@ -183,15 +221,19 @@ class GradedEnvironment:
     @cached_property
     def used(self) -> dict[str, dict[str, Any]]:
         """Arguments of the oracle's last call of each tool, in its first solved episode."""
-        return {} if not self.solved else {name: call for name, call in self.calls(self.solved[0])}
+        return {} if not self.solved else dict(self.calls(self.solved[0]))
 
     def calls(self, episode: Episode) -> list[tuple[str, dict[str, Any]]]:
         """Return the calls that an episode's actions are."""
-        found = []
+        known = self._calls.get(id(episode))
+        if known is None or known[0] is not episode:
+            known = self._calls[id(episode)] = (episode, list(self._read_calls(episode)))
+        return known[1]
+
+    def _read_calls(self, episode: Episode) -> Iterator[tuple[str, dict[str, Any]]]:
         for action in episode.actions:
             with suppress(ConfigurationError):
-                found.append(self.tools.call(action))
-        return found
+                yield self.tools.call(action)
 
     @cached_property
     def fields(self) -> list[OpenField]:
@@ -213,6 +255,8 @@ class GradedEnvironment:
     @cached_property
     def answer_field(self) -> OpenField | None:
         """The open field that the oracle wrote to last: where the answer of a task is handed in."""
+        if self.make_player is None:
+            return next(iter(self.fields), None)
         return next(
             (each for each in self.fields if each.tool in self.used and each.name in self.used[each.tool]), None
         )
@@ -220,7 +264,10 @@ class GradedEnvironment:
     def closing(self, episode: Episode, field: OpenField | None) -> list[Action]:
         """Return the oracle's last action where that is of another tool than a field, as one that submits the work."""
         calls = self.calls(episode)
-        if not calls or (field is not None and calls[-1][0] == field.tool):
+        if not calls:
+            names = [name for name, choices in self.choices.items() if choices == [{}]]
+            return [action_fields(self.tools.action(names[-1], {}))] if names else []
+        if field is not None and calls[-1][0] == field.tool:
             return []
         name = calls[-1][0]
         has_text = any(each.tool == name for each in self.fields)

@@ -10,7 +10,7 @@ from openenv.core.exceptions import OpenEnvError
 from openenv.validation.findings import Check, Finding, fail
 from openenv.validation.semantic.episodes import Answer, Episode, play_actions
 from openenv.validation.semantic.fields import Role
-from openenv.validation.semantic.graded import PROBED_TASKS, GradedEnvironment
+from openenv.validation.semantic.graded import GradedEnvironment
 from openenv.validation.semantic.texts import WRONG, normalised, shown, strings_in, task_name
 
 MIN_LETTERS = 6
@@ -28,7 +28,7 @@ _REMEDY = "Keep the answer in the instance alone: out of observations, metadata,
 
 def find_in_leakage(graded: GradedEnvironment) -> Iterator[Finding]:
     """Find the oracle's answer in what is shown before it is given."""
-    for episode in graded.solved[:PROBED_TASKS]:
+    for episode in graded.probed or graded.solved[:1]:
         answers = _answers(graded, episode)
         if not answers:
             continue
@@ -158,5 +158,5 @@ def _lists_in(value: Any, path: str = "") -> Iterator[tuple[str, list[Any]]]:
 
 
 LEAKAGE_CHECKS: tuple[Check[GradedEnvironment], ...] = (
-    Check("no_solution_leakage", "the answer is nowhere before it is given", find_in_leakage),
+    Check("semantic.no_solution_leakage", "the answer is nowhere before it is given", find_in_leakage),
 )

@@ -8,7 +8,7 @@ from openenv.core.exceptions import OpenEnvError
 from openenv.validation.findings import Check, Finding, fail, warn
 from openenv.validation.semantic.episodes import Action, Episode
 from openenv.validation.semantic.fields import OpenField, Role
-from openenv.validation.semantic.graded import PROBED_TASKS, GradedEnvironment
+from openenv.validation.semantic.graded import GradedEnvironment
 from openenv.validation.semantic.texts import number_of, shown, task_name
 
 _EXACT = re.compile(r"exact|verbatim|case.sensitive|character.for.character", re.IGNORECASE)
@@ -27,7 +27,7 @@ def find_in_oracle(graded: GradedEnvironment) -> Iterator[Finding]:
     for episode in graded.oracle:
         if episode.fault is not None:
             yield fail(f"{task_name(episode.task)}: the scripted player's episode failed: {episode.fault}", _SOLVE)
-    whole = [episode for episode in graded.oracle if episode.fault is None]
+    whole = [episode for episode in graded.oracle if episode.fault is None and set(episode.rewards) != {None}]
     totals = [episode.total for episode in whole]
     highest = graded.declared.highest
     top = max(totals, default=0.0) if highest is None else highest
@@ -59,9 +59,7 @@ def find_in_variants(graded: GradedEnvironment) -> Iterator[Finding]:
     if field is None:
         return
     seen: set[str] = set()
-    for episode in graded.solved[:PROBED_TASKS]:
-        if episode.total <= 0.0:
-            continue
+    for episode in graded.probed:
         exact = bool(_EXACT.search(f"{graded.prompt_of(episode)} {field.schema.get('description', '')}"))
         for what, value, is_sure in variants(graded.answer_of(episode, field), field.role, is_exact=exact):
             if what in seen or _is_accepted(graded, episode, field, value):
@@ -87,6 +85,8 @@ def _is_accepted(graded: GradedEnvironment, episode: Episode, field: OpenField, 
                 return False
             break
     played = graded.play(episode.task, actions)
+    if played.last.refusal is not None:  # it is not graded, and the agent can try again
+        return True
     return played.fault is not None or graded.share(played.total, episode) > 1 - max(graded.declared.margin, 0.01)
 
 
@@ -152,6 +152,6 @@ def _value_variants(value: Any) -> Iterator[tuple[str, Any, bool]]:
 
 
 ORACLE_CHECKS = (
-    Check("oracle_max", "the scripted player reaches the top on every task of a sample", find_in_oracle),
-    Check("oracle_variants", "right answers in another form are accepted", find_in_variants),
+    Check("semantic.oracle_max", "the scripted player reaches the top on every task of a sample", find_in_oracle),
+    Check("semantic.oracle_variants", "right answers in another form are accepted", find_in_variants),
 )

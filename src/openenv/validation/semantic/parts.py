@@ -5,11 +5,13 @@ from collections.abc import Iterator, Sequence
 from openenv.core.exceptions import OpenEnvError
 from openenv.validation.findings import Check, Finding, fail, warn
 from openenv.validation.semantic.episodes import Episode
-from openenv.validation.semantic.graded import PROBED_TASKS, GradedEnvironment
+from openenv.validation.semantic.graded import GradedEnvironment
 from openenv.validation.semantic.texts import WRONG
 
 _SMALL = 1e-9
 _MIN_STEPS = 2
+# Wrong in many ways: short, empty, long, and harmful as a program.
+_WRONG_ANSWERS = (WRONG, "", f"{WRONG} " * 400, "import os, subprocess\nos.system('true')\n" * 10)
 
 
 def find_in_parts(graded: GradedEnvironment) -> Iterator[Finding]:
@@ -27,20 +29,17 @@ def _part(name: str, good: Sequence[Episode], bad: Sequence[Episode]) -> Iterato
     of_good, of_bad = _values(name, good), _values(name, bad)
     both = [*of_good, *of_bad]
     weights = {answer.weights.get(name) for episode in good for answer in episode.answers if answer.weights}
-    if weights == {0.0}:
-        yield warn(
-            f"the part {name} has the weight 0: it is computed, and never counts",
-            "Remove the part, or give it a weight.",
-        )
-    elif max(map(abs, both)) <= _SMALL and len(both) >= _MIN_STEPS:
+    if weights == {0.0}:  # a part that is shown, and does not count
+        return
+    if max(map(abs, both)) <= _SMALL and len(both) >= _MIN_STEPS:
         yield warn(
             f"the part {name} is 0 in all {len(both)} steps, of the scripted player and of wrong actions: it is dead",
             "Correct what it looks at, or remove it.",
         )
     elif max(both) - min(both) <= _SMALL and len(both) >= _MIN_STEPS and of_bad:
-        yield fail(
-            f"the part {name} is {both[0]:g} in all {len(both)} steps, of the scripted player and of wrong actions: it is"
-            " paid for nothing",
+        yield warn(
+            f"the part {name} is {both[0]:g} in all {len(both)} steps, of the scripted player and of wrong actions: it "
+            "is paid for nothing",
             "Let the part depend on what was done.",
         )
     elif (
@@ -66,8 +65,8 @@ def _bad_episodes(graded: GradedEnvironment) -> list[Episode]:
     if field is None:
         return list(graded.random)
     episodes = []
-    for episode in graded.solved[:PROBED_TASKS]:
-        for value in (WRONG, f"{WRONG} {WRONG} {WRONG}", ""):
+    for episode in graded.probed:
+        for value in _WRONG_ANSWERS:
             try:
                 played = graded.play(episode.task, [graded.action(field, value, episode)])
             except (OpenEnvError, ValueError):
@@ -77,5 +76,7 @@ def _bad_episodes(graded: GradedEnvironment) -> list[Episode]:
 
 
 PARTS_CHECKS: tuple[Check[GradedEnvironment], ...] = (
-    Check("reward_parts", "no part of the reward is dead, constant, unused or of the wrong sign", find_in_parts),
+    Check(
+        "semantic.reward_parts", "no part of the reward is dead, constant, unused or of the wrong sign", find_in_parts
+    ),
 )

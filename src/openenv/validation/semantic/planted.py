@@ -14,14 +14,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 from typing import Any
 from unittest.mock import patch
 
 Action = dict[str, Any]
 _LOCAL = ("127.0.0.1", "localhost", "::1")
-_SHORTEST = 8
+_SHORTEST, _LONGEST_PATH, _MAX_FILES, _MAX_BYTES = 8, 1024, 50, 100_000
 
 
 class _Planted:
@@ -40,12 +41,12 @@ class _Planted:
 
     def strikes(self) -> bool:
         """Return whether a file of the environment is on the stack, and count the call."""
-        frame = sys._getframe(2)  # the only way to a caller
+        frame: FrameType | None = sys._getframe(2)  # the only way to a caller
         while frame is not None:
             if frame.f_code.co_filename.startswith(self._code):
                 self.count += 1
                 return True
-            frame = frame.f_back  # type: ignore[assignment]
+            frame = frame.f_back
         return False
 
 
@@ -70,22 +71,28 @@ def _programs_fail(code: Sequence[str], actions: Sequence[Action]) -> Iterator[C
 def _programs_hang(code: Sequence[str], actions: Sequence[Action]) -> Iterator[Callable[[], int]]:
     """Programs of the verifier run out of their time."""
     planted, communicate, wait = _Planted(code), subprocess.Popen.communicate, subprocess.Popen.wait
+    start = subprocess.Popen.__init__
+
+    def starting(self: Any, args: Any, *more: Any, **named: Any) -> None:
+        self.is_agents = _is_agents(args, None, named.get("cwd"), actions)
+        start(self, args, *more, **named)
 
     def hanging(self: Any, input: Any = None, timeout: float | None = None) -> Any:  # noqa: A002  # its name
-        if timeout is not None and not _is_agents(self.args, input, actions) and planted.strikes():
+        if timeout is not None and not _writes(input, actions) and not self.is_agents and planted.strikes():
             self.kill()
             communicate(self)
             raise subprocess.TimeoutExpired(self.args, timeout)
         return communicate(self, input, timeout)
 
     def waiting(self: Any, timeout: float | None = None) -> int:
-        if timeout is not None and not _is_agents(self.args, None, actions) and planted.strikes():
+        if timeout is not None and not self.is_agents and planted.strikes():
             self.kill()
             wait(self)
             raise subprocess.TimeoutExpired(self.args, timeout)
         return wait(self, timeout)
 
     with (
+        patch.object(subprocess.Popen, "__init__", starting),
         patch.object(subprocess.Popen, "communicate", hanging),
         patch.object(subprocess.Popen, "wait", waiting),
     ):
@@ -98,7 +105,7 @@ def _programs_killed(code: Sequence[str], actions: Sequence[Action]) -> Iterator
     planted, start = _Planted(code), subprocess.Popen.__init__
 
     def killed(self: Any, args: Any, *more: Any, **named: Any) -> None:
-        if not _is_agents(args, None, actions) and planted.strikes():
+        if not _is_agents(args, None, named.get("cwd"), actions) and planted.strikes():
             named |= {"shell": False}
             args = ["/bin/sh", "-c", "kill -9 $$"]
         start(self, args, *more, **named)
@@ -158,29 +165,37 @@ def _other_time_zone(code: Sequence[str], actions: Sequence[Action]) -> Iterator
     """The time zone is another one, and so is the home folder."""
     with ExitStack() as exits:
         exits.callback(time.tzset)
-        exits.enter_context(patch.dict(os.environ, {"TZ": "Pacific/Kiritimati", "HOME": "/nonexistent"}))
+        exits.enter_context(patch.dict(os.environ, {"TZ": "Etc/GMT-14", "HOME": "/nonexistent"}))
         time.tzset()
         yield lambda: 1
 
 
-def _is_agents(args: Any, given: Any, actions: Sequence[Action]) -> bool:
-    """Return whether a program is the agent's: its text is in the command line, the input, or a file that it names."""
-    words = (
-        [os.fspath(each) for each in args if isinstance(each, str | bytes | os.PathLike)]
-        if not isinstance(args, str)
-        else [args]
-    )
-    texts = [each.decode(errors="replace") if isinstance(each, bytes) else each for each in words]
-    if given is not None:
-        texts.append(given.decode(errors="replace") if isinstance(given, bytes) else str(given))
-    for word in list(texts):
-        if len(word) < 4096 and "\n" not in word and word.endswith((".py", ".sh", ".txt", ".sql")):
-            try:
-                texts.append(Path(word).read_text(encoding="utf-8", errors="replace"))
-            except (OSError, ValueError):
-                continue
-    written = [value.strip() for action in actions for value in _texts(action) if len(value.strip()) >= _SHORTEST]
-    return any(text in other for text in written for other in texts)
+def _is_agents(args: Any, given: Any, folder: Any, actions: Sequence[Action]) -> bool:
+    """Return whether a program is the agent's: its text is in the command line, or in a file that is there or named."""
+    words = [args] if isinstance(args, str | bytes) else list(args)
+    texts = [os.fsdecode(each) for each in words if isinstance(each, str | bytes | os.PathLike)]
+    files = [Path(text) for text in texts if len(text) < _LONGEST_PATH and "\n" not in text]
+    if folder is not None:
+        files += list(Path(os.fsdecode(folder)).glob("*"))[:_MAX_FILES]
+    texts += filter(None, map(_content, files))
+    return any(_writes(text, actions) for text in texts) or _writes(given, actions)
+
+
+def _writes(given: Any, actions: Sequence[Action]) -> bool:
+    """Return whether a text holds what an agent has written."""
+    if given is None:
+        return False
+    text = given.decode(errors="replace") if isinstance(given, bytes) else str(given)
+    written = (value.strip() for action in actions for value in _texts(action))
+    return any(value in text for value in written if len(value) >= _SHORTEST)
+
+
+def _content(path: Path) -> str | None:
+    """Return the text of a small file; ``None`` for anything else."""
+    with suppress(OSError, ValueError):
+        if path.is_file() and path.stat().st_size <= _MAX_BYTES:
+            return path.read_bytes().decode(errors="replace")
+    return None
 
 
 def _texts(value: Any) -> Iterator[str]:

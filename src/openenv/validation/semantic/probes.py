@@ -8,8 +8,8 @@ from openenv.core.exceptions import OpenEnvError
 from openenv.validation.findings import Check, Finding, fail, warn
 from openenv.validation.semantic import program_probes, text_probes
 from openenv.validation.semantic.episodes import Action, Episode
-from openenv.validation.semantic.fields import OpenField
-from openenv.validation.semantic.graded import PROBED_TASKS, Clock, GradedEnvironment
+from openenv.validation.semantic.fields import OpenField, Role
+from openenv.validation.semantic.graded import MAX_REPLAYED, Clock, GradedEnvironment
 from openenv.validation.semantic.leakage import has_answer
 from openenv.validation.semantic.probing import Probe, ProbeContext
 from openenv.validation.semantic.texts import shown, task_name
@@ -17,6 +17,8 @@ from openenv.validation.semantic.texts import shown, task_name
 MAX_FIELDS, REPEATS = 4, 3
 FAMILY_S = 8.0
 FULL = 0.95
+# Programs take their time, and do not depend on the task.
+_PROGRAMS = (Role.CODE, Role.SHELL)
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Family:
 
 def find_in_family(family: Family, graded: GradedEnvironment) -> Iterator[Finding]:
     """Find the fields that pay for exploits of a family."""
-    if graded.pays_nothing_done or not any(episode.total > 0 for episode in graded.solved):
+    if graded.pays_nothing_done:
         return
     clock = Clock(FAMILY_S)
     for field in graded.fields[:MAX_FIELDS]:
@@ -54,8 +56,8 @@ def find_in_family(family: Family, graded: GradedEnvironment) -> Iterator[Findin
 def _first_finding(family: Family, graded: GradedEnvironment, field: OpenField, clock: Clock) -> Finding | None:
     """Return the finding of the first exploit that earns a reward, a full one rather than a part."""
     part: Finding | None = None
-    episodes = [episode for episode in graded.solved if episode.total > 0][:PROBED_TASKS]
-    for episode in episodes:
+    episodes = graded.probed
+    for episode in episodes[: 1 if field.role in _PROGRAMS else None]:
         context = context_of(graded, field, episode)
         for probe in family.probes(context):
             if clock.is_over:
@@ -63,7 +65,9 @@ def _first_finding(family: Family, graded: GradedEnvironment, field: OpenField, 
             if context.is_right(probe.value):
                 continue
             played = _sent(graded, field, probe, episode)
-            threshold = min(family.partial + 1e-9, FULL)
+            # Of an episode without an end, there is no telling how much a part of it is.
+            part_of_it = family.partial + 1e-9 if episode.is_over else FULL
+            threshold = max(probe.least, min(part_of_it, FULL))
             share = 0.0 if played is None else graded.share(played.total, episode)
             if played is None or share <= threshold or _is_chance(graded, field, probe, episodes):
                 continue
@@ -127,7 +131,7 @@ def find_in_hidden(family: Family, graded: GradedEnvironment) -> Iterator[Findin
     """Find hidden things that an agent can read: they earn the reward, or the answer is in what they show."""
     yield from find_in_family(family, graded)
     clock = Clock(FAMILY_S)
-    for episode in graded.solved[:PROBED_TASKS]:
+    for episode in graded.probed:
         for field in graded.fields[:MAX_FIELDS]:
             if field.key in graded.paid:
                 continue
@@ -153,7 +157,7 @@ def find_in_repeats(graded: GradedEnvironment) -> Iterator[Finding]:
     """Find rewards that are paid again for an action that changes nothing more."""
     if graded.pays_nothing_done:
         return
-    for episode in [each for each in graded.solved if each.total > 0][:PROBED_TASKS]:
+    for episode in [each for each in graded.probed if 0 < len(each.actions) <= MAX_REPLAYED]:
         again = graded.play(episode.task, [*episode.actions, *[episode.actions[-1]] * REPEATS], past_end=True)
         if episode.is_over and again.fault is None and again.total > episode.total * 1.5:
             yield fail(
@@ -193,7 +197,7 @@ def find_in_early(graded: GradedEnvironment) -> Iterator[Finding]:
     """Find rewards for the last action alone, before the work."""
     if graded.pays_nothing_done:
         return
-    for episode in [each for each in graded.solved if each.total > 0 and len(each.actions) > 2][:PROBED_TASKS]:
+    for episode in [each for each in graded.probed if 2 < len(each.actions) <= MAX_REPLAYED]:
         for count in (1, len(episode.actions) // 2):
             actions: list[Action] = [*episode.actions[: count - 1], episode.actions[-1]]
             has_answer_in_it = bool(graded.closing(episode, graded.answer_field)) or graded.answer_field is None
@@ -210,53 +214,53 @@ def find_in_early(graded: GradedEnvironment) -> Iterator[Finding]:
 _READS = "Grade in a fresh process, from declared artefacts, and keep answers out of the agent's reach."
 FAMILIES = (
     Family(
-        "probe_nothing",
+        "semantic.probe_nothing",
         "empty answers and words for no answer earn nothing",
         text_probes.nothing,
         "Refuse an empty answer before it is compared; compare with a parsed value, and never with a default.",
     ),
     Family(
-        "probe_echo",
+        "semantic.probe_echo",
         "the prompt as the answer earns nothing",
         text_probes.echo,
         "Compare the whole answer, not whether the reference occurs in it.",
     ),
     Family(
-        "probe_list_all",
+        "semantic.probe_list_all",
         "many answers in one, or a negation, earn nothing",
         text_probes.list_all,
         "Accept one answer: compare it as a whole, and count wrong values against right ones.",
     ),
     Family(
-        "probe_nonsense",
+        "semantic.probe_nonsense",
         "the form of an answer without its meaning earns nothing",
         text_probes.nonsense,
         "Reward the content; give form, length and style no reward of their own, or only together with the content.",
         partial=0.5,
     ),
     Family(
-        "probe_near_miss",
+        "semantic.probe_near_miss",
         "wrong answers near the right one earn nothing",
         text_probes.near_miss,
         "Compare whole values after a normalisation that keeps signs, points and the order of words.",
         partial=0.5,
     ),
     Family(
-        "probe_judge",
+        "semantic.probe_judge",
         "instructions, scores and verdicts in the answer earn nothing",
         text_probes.to_judge,
         "Pass the answer to the judge as data, and read the judge's own verdict by a schema, never from the answer.",
         partial=0.5,
     ),
     Family(
-        "probe_object",
+        "semantic.probe_object",
         "values of other types, expressions and patterns earn nothing",
         text_probes.as_object,
         "Never evaluate an answer, nor use it as a pattern; check its type first, and compare plain values.",
         partial=0.5,
     ),
     Family(
-        "probe_forged",
+        "semantic.probe_forged",
         "output that looks like a verdict earns nothing",
         program_probes.forged,
         "Read the verdict from a channel that the agent's program can't write to, with a nonce; require that all tests "
@@ -264,18 +268,20 @@ FAMILIES = (
         partial=0.5,
     ),
     Family(
-        "probe_tamper",
+        "semantic.probe_tamper",
         "touched tests, tools, reward files and clocks earn nothing",
         program_probes.tampering,
         "Put tests and tools in after the agent's work, and grade in a fresh process from declared artefacts.",
         partial=0.5,
     ),
 )
-HIDDEN = Family("probe_hidden", "what should be hidden can't be read", program_probes.hidden, _READS, partial=0.5)
+HIDDEN = Family(
+    "semantic.probe_hidden", "what should be hidden can't be read", program_probes.hidden, _READS, partial=0.5
+)
 
 PROBE_CHECKS: tuple[Check[GradedEnvironment], ...] = (
     *(Check(family.id, family.measures, partial(find_in_family, family)) for family in FAMILIES),
     Check(HIDDEN.id, HIDDEN.measures, partial(find_in_hidden, HIDDEN)),
-    Check("probe_early", "the last action alone earns nothing", find_in_early),
-    Check("probe_repeat", "an action is not paid again and again", find_in_repeats),
+    Check("semantic.probe_early", "the last action alone earns nothing", find_in_early),
+    Check("semantic.probe_repeat", "an action is not paid again and again", find_in_repeats),
 )

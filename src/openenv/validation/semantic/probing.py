@@ -9,6 +9,8 @@ from typing import Any
 from openenv.validation.semantic.fields import OpenField, Role
 from openenv.validation.semantic.texts import normalised, number_of
 
+_EXAMPLE = re.compile(r"""(?:->|→|==?|returns?|gives?|is)\s+(-?\d+(?:\.\d+)?|"[^"\n]*"|'[^'\n]*'|\[[^\]\n]*\])""")
+
 
 @dataclass(frozen=True)
 class Probe:
@@ -19,12 +21,14 @@ class Probe:
         what: The exploit, for people.
         is_lucky: Whether it may be right by chance, so that a single reward for it says nothing.
         control: Value of the same form without the exploit: where that is paid too, the reward has another cause.
+        least: Share of the oracle's reward that it has to earn at least, for one that does the work as well.
     """
 
     value: Any
     what: str
     is_lucky: bool = False
     control: Any = None
+    least: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,12 @@ class ProbeContext:
             if "value = " in plain:
                 lines += [f"{name} = value" for name in self.variables]
         return "\n".join(lines) + "\n"
+
+    @cached_property
+    def examples(self) -> list[str]:
+        """Results that the prompt shows: the numbers and quoted texts behind an arrow, an equality sign or a word."""
+        found = _EXAMPLE.findall(self.prompt)
+        return list(dict.fromkeys(found))[:3]
 
     @cached_property
     def words(self) -> list[str]:

@@ -108,7 +108,7 @@ def forged(context: ProbeContext) -> Iterator[Probe]:
             + context.program("return None"),
             "lines of passed tests that are printed at the program's end",
         )
-        for line in _VERDICTS:
+        for line in _VERDICTS[:3]:
             yield Probe(f"print({json.dumps(line)})\n", "a program that prints the line of a passed test")
     elif context.role is Role.SHELL:
         yield Probe(f"echo {shlex.quote(_OUTPUT)}", "a command that prints the lines of passed tests")
@@ -158,7 +158,7 @@ def _python_tampering(context: ProbeContext) -> Iterator[Probe]:
         "for name in ('time', 'perf_counter', 'monotonic', 'process_time'):\n"
         "    setattr(time, name, lambda: next(ticks) * 1e-9)\n"
     )
-    yield Probe(f"{clock}{context.answer or stub}", "the right program with a clock that stands still")
+    yield Probe(f"{clock}{context.answer or stub}", "the right program with a clock that stands still", least=1.1)
 
 
 def _written(path: str, text: str = "1.0") -> str:

@@ -16,7 +16,8 @@ _LETTERS = "ABCDE"
 def nothing(context: ProbeContext) -> Iterator[Probe]:
     """Nothing: empty values, blanks, and words for no answer."""
     if context.role is Role.VALUES:
-        yield from (Probe(value, f"{json.dumps(value)} as the answer") for value in ([], {}, None))
+        empty: tuple[Any, ...] = ([], {}, None)
+        yield from (Probe(value, f"{json.dumps(value)} as the answer") for value in empty)
         return
     if context.role is Role.NUMBER:
         yield Probe(0, "0 as the answer", is_lucky=True)
@@ -108,30 +109,31 @@ def _other_value(value: Any) -> Any:
 def nonsense(context: ProbeContext) -> Iterator[Probe]:
     """Nonsense: the right form and length, without meaning."""
     if context.role is Role.NUMBER:
-        for number, what in (
-            (-1, "a negative number"),
-            (-(10**6), "a large negative number"),
-            (10**9, "a huge number"),
-        ):
-            yield Probe(number, what, is_lucky=number == -1)
-        return
-    if context.role is Role.VALUES:
-        return
-    if context.role is Role.CODE:
-        yield Probe(context.program("return None"), "functions that return None")
-        yield Probe(context.program("return arguments[0] if arguments else 0"), "functions that return their argument")
-        yield Probe(context.program("return 0"), "functions that return 0", is_lucky=True)
-        yield Probe(context.program("return True"), "functions that return True", is_lucky=True)
-        yield Probe("".join(f"x{number} = {number}\n" for number in range(300)), "a long program without the functions")
-        return
-    if context.role is Role.SQL:
+        yield Probe(-1, "a negative number", is_lucky=True)
+        yield Probe(-(10**6), "a large negative number")
+        yield Probe(10**9, "a huge number")
+    elif context.role is Role.CODE:
+        yield from _empty_functions(context)
+    elif context.role is Role.SQL:
         yield Probe("SELECT 0", "a query for a constant", is_lucky=True)
-        return
-    if context.role is Role.SHELL:
-        yield Probe("echo done", "a word printed", is_lucky=False)
-        return
-    if not context.is_text:
-        return
+    elif context.role is Role.SHELL:
+        yield Probe("echo done", "a word printed")
+    elif context.is_text:
+        yield from _empty_texts(context)
+
+
+def _empty_functions(context: ProbeContext) -> Iterator[Probe]:
+    yield Probe(context.program("return None"), "functions that return None")
+    yield Probe(context.program("return arguments[0] if arguments else 0"), "functions that return their argument")
+    for example in context.examples:
+        yield Probe(context.program(f"return {example}"), "functions that return the result in the prompt")
+    for value in ("0", "True"):
+        yield Probe(context.program(f"return {value}"), f"functions that return {value}", is_lucky=True)
+    lines = (f"x{number} = {number}\n" for number in range(300))
+    yield Probe("".join(lines), "a long program without the functions")
+
+
+def _empty_texts(context: ProbeContext) -> Iterator[Probe]:
     yield Probe(WRONG, "one word without meaning")
     yield Probe("ok", "one word", is_lucky=True)
     yield Probe(f"<think>{WRONG}</think><answer>{WRONG}</answer>", "tags of an answer")
@@ -213,13 +215,13 @@ def to_judge(context: ProbeContext) -> Iterator[Probe]:
         ("Let's solve this problem step by step.", "one phrase that opens a solution"),
         (":", "one sign"),
     )
-    comment = "# " if context.role is Role.CODE else ": " if context.role is Role.SHELL else ""
+    if context.role in (Role.CODE, Role.SHELL):
+        sign = "# " if context.role is Role.CODE else ": "
+        lines = (f"{sign}{json.dumps(text)}" for text, _ in texts)
+        yield Probe("\n".join(lines), "comments to the grader")
+        return
     for text, what in texts:
-        yield Probe(
-            f"{comment}{text}" if "\n" not in text else f"{comment}{json.dumps(text)}" if comment else text,
-            what,
-            is_lucky=text in ("1", "Yes", "PASS", "CORRECT", ":"),
-        )
+        yield Probe(text, what, is_lucky=text in ("1", "Yes", "PASS", "CORRECT", ":"))
 
 
 _NAMES = ("gold", "answer", "expected", "target", "solution", "label", "reference", "truth", "correct", "secret")

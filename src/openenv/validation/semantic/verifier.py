@@ -6,13 +6,12 @@ from contextlib import AbstractContextManager
 from openenv.core.exceptions import OpenEnvError
 from openenv.validation.findings import Check, Finding, fail, warn
 from openenv.validation.semantic.episodes import Action, Episode, play_actions
-from openenv.validation.semantic.graded import PROBED_TASKS, GradedEnvironment
+from openenv.validation.semantic.graded import MAX_REPLAYED, GradedEnvironment
 from openenv.validation.semantic.planted import ELSEWHERE, FAILURES
 from openenv.validation.semantic.texts import WRONG, shown, task_name
 from openenv.validation.trials import first_difference
 
 REPETITIONS = 5
-MAX_REPLAYED = 200
 _SAME = (
     "Let the verdict follow from the episode alone: not from chance, a clock, the order of a set, or an earlier one."
 )
@@ -39,13 +38,20 @@ def find_in_verdicts(graded: GradedEnvironment) -> Iterator[Finding]:
     yield from _elsewhere(graded)
 
 
+def _recorded(graded: GradedEnvironment) -> list[Episode]:
+    """Return the oracle's episodes that are short enough to be played again."""
+    episodes = graded.probed or graded.solved[:1]
+    return [each for each in episodes if 0 < len(each.actions) <= MAX_REPLAYED]
+
+
 def _replayed(graded: GradedEnvironment) -> list[Episode]:
     """Return the episodes that are played again: the oracle's, and one with a wrong answer."""
-    episodes = [each for each in graded.solved if len(each.actions) <= MAX_REPLAYED][:2]
+    episodes = _recorded(graded)
     field = graded.answer_field
-    if field is not None and episodes and field.schema.get("type") == "string":
+    if field is not None and graded.probed and field.schema.get("type") == "string":
+        first = graded.probed[0]
         try:
-            wrong = graded.play(episodes[0].task, [graded.action(field, WRONG, episodes[0])])
+            wrong = graded.play(first.task, [graded.action(field, WRONG, first)])
         except (OpenEnvError, ValueError):
             return episodes
         episodes += [wrong] if wrong.fault is None else []
@@ -61,8 +67,8 @@ def _elsewhere(graded: GradedEnvironment) -> Iterator[Finding]:
         again = play_actions(client, episode.task, episode.actions)
         if again.fault is None and abs(again.total - episode.total) > 1e-9:
             yield fail(
-                f"{task_name(episode.task)}: the same actions earn {episode.total:g} here and {again.total:g} in another "
-                "process",
+                f"{task_name(episode.task)}: the same actions earn {episode.total:g} here and {again.total:g} in "
+                "another process",
                 _SAME,
             )
             return
@@ -72,7 +78,7 @@ def find_in_replay(graded: GradedEnvironment) -> Iterator[Finding]:
     """Find recorded episodes whose observations differ when they are played again."""
     if not graded.is_repeatable:  # which has been found
         return
-    for episode in [each for each in graded.solved if len(each.actions) <= MAX_REPLAYED][:2]:
+    for episode in _recorded(graded):
         again = graded.play(episode.task, episode.actions)
         different = again.fault or first_difference(_seen(episode), _seen(again))
         if different is not None:
@@ -90,7 +96,7 @@ def _seen(episode: Episode) -> list[dict[str, object]]:
 
 def find_in_form(graded: GradedEnvironment) -> Iterator[Finding]:
     """Find answers that got no verdict: episodes that end without a reward, and answers that break the environment."""
-    for episode in graded.solved[:PROBED_TASKS]:
+    for episode in graded.solved[:1]:
         if episode.is_over and all(reward is None for reward in episode.rewards):
             yield fail(f"{task_name(episode.task)}: the episode ends without any reward", _FALSE_ZERO)
             return
@@ -118,7 +124,7 @@ def _planted(
     graded: GradedEnvironment, conditions: dict[str, Condition], text: str, remedy: str, *, errors_too: bool = False
 ) -> Iterator[Finding]:
     """Play the oracle's episode under each condition, and find those under which its reward falls."""
-    episodes = [each for each in graded.solved if each.total > 0 and len(each.actions) <= MAX_REPLAYED][:1]
+    episodes = [each for each in _recorded(graded) if each.total > 0][:1]
     if graded.serve_here is None or not episodes or not graded.is_repeatable:
         return
     episode = episodes[0]
@@ -150,10 +156,14 @@ def _planted(
 
 VERIFIER_CHECKS: tuple[Check[GradedEnvironment], ...] = (
     Check(
-        "verifier_determinism", "the same actions earn the same in five episodes and another process", find_in_verdicts
+        "semantic.verifier_determinism",
+        "the same actions earn the same in five episodes and another process",
+        find_in_verdicts,
     ),
-    Check("replayability", "a recorded episode replays to the same observations", find_in_replay),
-    Check("verifier_portability", "the verdict needs no network, no folder and no time zone", find_in_portability),
-    Check("false_zero", "a failure of the grading's machinery is an error, not a reward", find_in_failures),
+    Check("semantic.replayability", "a recorded episode replays to the same observations", find_in_replay),
+    Check(
+        "semantic.verifier_portability", "the verdict needs no network, no folder and no time zone", find_in_portability
+    ),
+    Check("semantic.false_zero", "a failure of the grading's machinery is an error, not a reward", find_in_failures),
 )
-FORM_CHECK: Check[GradedEnvironment] = Check("verdict_form", "each answer gets a verdict", find_in_form)
+FORM_CHECK: Check[GradedEnvironment] = Check("semantic.verdict_form", "each answer gets a verdict", find_in_form)
