@@ -11,7 +11,7 @@ from rich.markup import escape
 from openenv.cli.groups import RefusalError
 from openenv.cli.options import AsJson
 from openenv.core.exceptions import EnvironmentNotFoundError
-from openenv.validation.conformance.suite import PARTS, TIMEOUT_S, Part, check_conformance
+from openenv.validation.conformance.suite import PARTS, TIMEOUT_S, WirePart, check_conformance
 from openenv.validation.report import CheckResult
 from openenv.validation.types import CheckStatus
 
@@ -53,7 +53,7 @@ def conformance(url: Url, parts: Parts = None, timeout_s: TimeoutS = TIMEOUT_S, 
         raise typer.Exit(1)
 
 
-def _print(found: Sequence[tuple[Part, CheckResult]]) -> None:
+def _print(found: Sequence[tuple[WirePart, CheckResult]]) -> None:
     console = Console(highlight=False, soft_wrap=True)
     shown = ""
     for part, result in found:

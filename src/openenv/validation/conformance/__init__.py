@@ -3,5 +3,5 @@
 from openenv._lazy import lazy_exports
 
 __all__, __getattr__, __dir__ = lazy_exports(
-    __name__, {"openenv.validation.conformance.suite": ("PARTS", "Part", "check_conformance")}
+    __name__, {"openenv.validation.conformance.suite": ("PARTS", "WirePart", "check_conformance")}
 )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import UnionType
 from typing import Any
 
-from openenv.validation.conformance.server import Form
+from openenv.validation.conformance.server import AnswerForm
 
 
 def message(answer: Any, kind: str) -> dict[str, Any] | None:
@@ -34,29 +34,29 @@ def error_code(answer: Any) -> str | None:
     return str(data["code"])
 
 
-def error(*codes: str) -> Form:
+def error(*codes: str) -> AnswerForm:
     """Return the form of an error with one of these codes; with any, where none is named."""
     text = f"an error with a message and the code {' or '.join(codes)}" if codes else "an error with message and code"
-    return Form(text, lambda answer: (code := error_code(answer)) is not None and (not codes or code in codes))
+    return AnswerForm(text, lambda answer: (code := error_code(answer)) is not None and (not codes or code in codes))
 
 
-OBSERVATION = Form(
+OBSERVATION = AnswerForm(
     'an "observation" whose data has the object "observation", a number, a boolean or null as "reward", and a '
     'boolean "done"',
     lambda answer: is_result(message(answer, "observation")),
 )
-STATE = Form('a "state" whose data is an object', lambda answer: message(answer, "state") is not None)
-OBSERVATION_OR_ERROR = Form(
+STATE = AnswerForm('a "state" whose data is an object', lambda answer: message(answer, "state") is not None)
+OBSERVATION_OR_ERROR = AnswerForm(
     f"{OBSERVATION.text}; or an error with message and code, where the rules refuse the action",
     lambda answer: OBSERVATION.fits(answer) or error_code(answer) is not None,
 )
 
 
-def of_request(form: Form, request: Mapping[str, Any]) -> Form:
+def of_request(form: AnswerForm, request: Mapping[str, Any]) -> AnswerForm:
     """Return the form of an answer on v1: with the request's id and session."""
     names = [name for name in ("id", "session") if name in request]
     text = " and ".join(f"the {name} {request[name]!r}" for name in names)
-    return Form(
+    return AnswerForm(
         f"{form.text}, with {text}",
         lambda answer: form.fits(answer) and all(answer.get(name) == request[name] for name in names),
     )
@@ -69,10 +69,10 @@ _KINDS: Mapping[type, tuple[str, type | UnionType]] = {
 }
 
 
-def has_fields(kind: str, **types: type) -> Form:
+def has_fields(kind: str, **types: type) -> AnswerForm:
     """Return the form of a message whose data has fields of these types."""
     text = ", ".join(f"{name} ({_KINDS[each][0]})" for name, each in types.items()) or "an object"
-    return Form(
+    return AnswerForm(
         f'a "{kind}" whose data has {text}',
         lambda answer: (
             (data := message(answer, kind)) is not None

@@ -10,10 +10,11 @@ from openenv.validation.conformance.forms import (
     error_code,
     message,
 )
-from openenv.validation.conformance.server import Form, Server, expect, unexpected
+from openenv.validation.conformance.server import AnswerForm, Server, expect, unexpected
 from openenv.validation.findings import Check, Finding
 
 _RESET, _STATE = {"type": "reset", "data": {}}, {"type": "state"}
+_GOES_ON = AnswerForm(f"that the session goes on: {STATE.text}", STATE.fits)
 _CLOSED_NORMALLY = 1000
 
 
@@ -61,7 +62,9 @@ def _find_in_bad_frames(server: Server) -> Iterator[Finding]:
         socket.ask(_RESET)
         for request, code in cases:
             yield from expect(error(code), request, socket.ask(request))
-            yield from expect(Form(f"that the session goes on: {STATE.text}", STATE.fits), _STATE, socket.ask(_STATE))
+            yield from expect(
+                AnswerForm(f"that the session goes on: {STATE.text}", STATE.fits), _STATE, socket.ask(_STATE)
+            )
 
 
 def _find_in_close(server: Server) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from openenv.core.documents import DocumentError, parse_json
 from openenv.validation.conformance.forms import is_result, message
-from openenv.validation.conformance.server import Form, NotOfferedError, Reply, Server, expect, unexpected
+from openenv.validation.conformance.server import AnswerForm, NotOfferedError, RouteReply, Server, expect, unexpected
 from openenv.validation.findings import Check, Finding
 from openenv.validation.url_checks import validate_url
 
@@ -24,11 +24,11 @@ _INITIALIZE = {
     },
 }
 _ACCEPT = {"Accept": "application/json, text/event-stream"}
-_TOOLS = Form(
+_TOOLS = AnswerForm(
     'a JSON-RPC result with a list "tools", each with a name and a schema of its input',
     lambda answer: _has_tools(answer),  # noqa: PLW0108  # it is defined below
 )
-_NO_METHOD = Form(
+_NO_METHOD = AnswerForm(
     f"a JSON-RPC error with the code {_UNKNOWN_METHOD}",
     lambda answer: isinstance(answer, dict) and (answer.get("error") or {}).get("code") == _UNKNOWN_METHOD,
 )
@@ -44,7 +44,7 @@ def _find_in_routes(server: Server) -> Iterator[Finding]:
 
 def _find_in_reset(server: Server) -> Iterator[Finding]:
     reply = _offered(server.request("POST", "/reset", {}), "POST /reset")
-    form = Form(
+    form = AnswerForm(
         "status 200, observation, reward and done", lambda each: each.status == _OK and is_result(each.document)
     )
     if not form.fits(reply):
@@ -96,13 +96,13 @@ def _find_in_tasks(server: Server) -> Iterator[Finding]:
 
 def _tasks_of(server: Server, name: str, split: Any) -> Iterator[Finding]:
     """Find what differs for one split; 501 where the environment does not say this of its tasks."""
-    cases: list[tuple[str, dict[str, Any], Form]] = [
-        ("num_tasks", {}, Form('"num_tasks", an integer', lambda found: type(found.get("num_tasks")) is int)),
-        ("task", {"index": 0}, Form('"task"', lambda found: "task" in found)),
+    cases: list[tuple[str, dict[str, Any], AnswerForm]] = [
+        ("num_tasks", {}, AnswerForm('"num_tasks", an integer', lambda found: type(found.get("num_tasks")) is int)),
+        ("task", {"index": 0}, AnswerForm('"task"', lambda found: "task" in found)),
         (
             "task_range",
             {"start": 0, "stop": 2},
-            Form('"tasks", a list of at most 2', lambda found: len(found.get("tasks", "too long")) <= 2),
+            AnswerForm('"tasks", a list of at most 2', lambda found: len(found.get("tasks", "too long")) <= 2),
         ),
     ]
     for route, more, form in cases:
@@ -128,13 +128,13 @@ def _find_in_ors(server: Server) -> Iterator[Finding]:
     splits = server.request("GET", f"/{name}/splits", headers=headers).document
     first = splits[0] if isinstance(splits, list) and splits else {}
     body = {"env_name": name, "split": first.get("name", "train"), "index": 0}
-    sid = Form(
+    sid = AnswerForm(
         f'status 200 and "sid": {session!r}', lambda each: each.status == _OK and each.document == {"sid": session}
     )
-    blocks = Form(
+    blocks = AnswerForm(
         "status 200 and a list of blocks", lambda each: each.status == _OK and isinstance(each.document, list)
     )
-    accepted = Form("status 200", lambda each: each.status == _OK)
+    accepted = AnswerForm("status 200", lambda each: each.status == _OK)
     for method, path, content, form in (
         ("POST", "/create", body, sid),
         ("GET", f"/{name}/prompt", None, blocks),
@@ -153,7 +153,7 @@ def _environment(server: Server) -> str:
     return names[0]
 
 
-def _offered(reply: Reply, route: str) -> Reply:
+def _offered(reply: RouteReply, route: str) -> RouteReply:
     """Return a reply, unless there is no such route."""
     if reply.status in (_NOT_FOUND, _NOT_ALLOWED, _NOT_IMPLEMENTED):
         raise NotOfferedError(f"{route} answers with status {reply.status}")

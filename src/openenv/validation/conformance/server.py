@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -40,7 +40,7 @@ class NoAnswerError(Exception):
 
 
 @dataclass(frozen=True)
-class Form:
+class AnswerForm:
     """Form that an answer has to have.
 
     Attributes:
@@ -52,7 +52,7 @@ class Form:
     fits: Callable[[Any], bool]
 
 
-class Reply(NamedTuple):
+class RouteReply(NamedTuple):
     """Answer of a route.
 
     Attributes:
@@ -108,8 +108,9 @@ class Socket:
         return self._left.pop(0)
 
     def ask(self, message: Any) -> Any:
-        """Send a message, and return the next one."""
-        self.send(message)
+        """Send a message, and return the next one: a full server says so, and closes, before it reads anything."""
+        with suppress(NoAnswerError):
+            self.send(message)
         return self.receive()
 
     def wait_for_close(self) -> int | None:
@@ -195,7 +196,7 @@ class Server:
                 raise NotOfferedError(f"the handshake has chosen {socket.subprotocol or 'no subprotocol'}, not {V1}")
             yield socket
 
-    def request(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Reply:
+    def request(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> RouteReply:
         """Send a request over HTTP.
 
         Raises:
@@ -211,7 +212,7 @@ class Server:
                 )
         except _FAULTS as error:
             raise NoAnswerError(_came(error)) from error
-        return Reply(reply.status_code, _json(reply.text), reply.text)
+        return RouteReply(reply.status_code, _json(reply.text), reply.text)
 
     @cached_property
     def schemas(self) -> dict[str, Any]:
@@ -233,7 +234,7 @@ class Server:
         return {name: value for name, value in fields.items() if name != "metadata" or value}
 
 
-def expect(form: Form, request: Any, answer: Any) -> Iterator[Finding]:
+def expect(form: AnswerForm, request: Any, answer: Any) -> Iterator[Finding]:
     """Yield a finding where an answer has not the form that was expected."""
     if not form.fits(answer):
         yield unexpected(form.text, request, answer)

@@ -17,7 +17,7 @@ TIMEOUT_S = 10.0
 """Seconds that an answer may take, by default."""
 
 
-class Part(NamedTuple):
+class WirePart(NamedTuple):
     """Part of what servers may speak.
 
     Attributes:
@@ -32,18 +32,18 @@ class Part(NamedTuple):
 
 
 PARTS = (
-    Part("legacy", "wire.md", LEGACY_CHECKS),
-    Part("v1", "wire-v1.md", V1_CHECKS),
-    Part("http", "serving.md", HTTP_CHECKS),
-    Part("mcp", "mcp.md", MCP_CHECKS),
-    Part("tasks", "tasks.md", TASK_CHECKS),
-    Part("ors", "ors.md", ORS_CHECKS),
+    WirePart("legacy", "wire.md", LEGACY_CHECKS),
+    WirePart("v1", "wire-v1.md", V1_CHECKS),
+    WirePart("http", "serving.md", HTTP_CHECKS),
+    WirePart("mcp", "mcp.md", MCP_CHECKS),
+    WirePart("tasks", "tasks.md", TASK_CHECKS),
+    WirePart("ors", "ors.md", ORS_CHECKS),
 )
 
 
 def check_conformance(
     url: str, *, parts: Collection[str] | None = None, timeout_s: float = TIMEOUT_S, token: str | None = None
-) -> Iterator[tuple[Part, CheckResult]]:
+) -> Iterator[tuple[WirePart, CheckResult]]:
     """Check a server, which is reset and stepped, against the wires as they are documented.
 
     Args:
@@ -70,7 +70,7 @@ def check_conformance(
                 yield part, _result(check, server, part)
 
 
-def _result(check: Check[Server], server: Server, part: Part) -> CheckResult:
+def _result(check: Check[Server], server: Server, part: WirePart) -> CheckResult:
     start = time.perf_counter()
     try:
         findings = list(check.find(server))

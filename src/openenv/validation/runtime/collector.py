@@ -146,11 +146,13 @@ class _Collection:
             ping_interval=None,
             max_size=MAX_MESSAGE_BYTES,
         ) as connection:
+            is_played = False
             try:
                 self._play(connection, plan)
-            except BaseException:
-                abort_socket(connection.socket)  # no closing handshake with a server that does not keep to the wire
-                raise
+                is_played = True
+            finally:
+                if not is_played:
+                    abort_socket(connection.socket)  # no handshake with a server that does not keep to the wire
             with suppress(*_FAULTS):
                 connection.send(json.dumps({"type": MessageType.CLOSE}))
 

@@ -13,11 +13,12 @@ from openenv.validation.graders import Subject
 from openenv.validation.manifest import NormalizedManifest
 from openenv.validation.report import CheckResult
 from openenv.validation.runtime.contracts import RuntimeEvidence, WireExchange
-from openenv.validation.runtime.schema_worker import UNAVAILABLE, Observed, schema_problems
+from openenv.validation.runtime.schema_worker import UNAVAILABLE, MeasuredObservation, schema_problems
 from openenv.validation.types import CheckStatus, Level, ProviderCapability
 
 STARTUP = "runtime.startup"
 _MOST_EVIDENCE = 20
+_BESIDE = ("reward", "done")
 _REMEDY = "Correct the reported faults of the episode; the bundle beside the report has its requests and answers."
 
 
@@ -131,7 +132,9 @@ class ObservationSchemaGrader(EvidenceGrader):
         if evidence.observation_schema_json is None:
             return [UNAVAILABLE]
         observed = [
-            Observed(exchange, is_reset, data["observation"], {name: data.get(name) for name in ("reward", "done")})
+            MeasuredObservation(
+                exchange, is_reset, data["observation"], {name: data.get(name) for name in ("reward", "done")}
+            )
             for exchange, is_reset, data in envelopes
             if data is not None
         ]
