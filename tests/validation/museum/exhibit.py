@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -220,7 +221,7 @@ class Programs(Environment[Program, Shown, State]):
     REQUIRES_RESET = True
     sound: ClassVar[bool] = False
     prompt: ClassVar[str] = "Write square(x), which returns the square of a number."
-    cases: ClassVar[Mapping[int, int]] = {7: 49, -12: 144, 31: 961}
+    cases: Mapping[int, int] = MappingProxyType({7: 49, -12: 144, 31: 961})
 
     def __init__(self) -> None:
         self._folder = TemporaryDirectory()

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 from typing import Any
 from unittest.mock import patch
 
@@ -40,7 +41,7 @@ class _Planted:
 
     def strikes(self) -> bool:
         """Return whether a file of the environment is on the stack, and count the call."""
-        frame = sys._getframe(2)  # the only way to a caller
+        frame: FrameType | None = sys._getframe(2)  # the only way to a caller
         while frame is not None:
             if frame.f_code.co_filename.startswith(self._code):
                 self.count += 1

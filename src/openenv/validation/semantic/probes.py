@@ -7,9 +7,9 @@ from functools import partial
 from openenv.core.exceptions import OpenEnvError
 from openenv.validation.findings import Check, Finding, fail, warn
 from openenv.validation.semantic import program_probes, text_probes
-from openenv.validation.semantic.episodes import Action, Episode
+from openenv.validation.semantic.episodes import Action, Clock, Episode
 from openenv.validation.semantic.fields import OpenField, Role
-from openenv.validation.semantic.graded import MAX_REPLAYED, Clock, GradedEnvironment
+from openenv.validation.semantic.graded import MAX_REPLAYED, GradedEnvironment
 from openenv.validation.semantic.leakage import has_answer
 from openenv.validation.semantic.probing import Probe, ProbeContext
 from openenv.validation.semantic.texts import shown, task_name
