@@ -230,6 +230,7 @@ FAMILIES = (
         "many answers in one, or a negation, earn nothing",
         text_probes.list_all,
         "Accept one answer: compare it as a whole, and count wrong values against right ones.",
+        partial=0.5,
     ),
     Family(
         "semantic.probe_nonsense",
