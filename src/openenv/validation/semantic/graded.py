@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 from openenv.adapters.text import observation_text
@@ -20,7 +21,7 @@ from openenv.validation.semantic.episodes import (
     play_actions,
     play_player,
 )
-from openenv.validation.semantic.fields import OpenField, choices_of, open_fields
+from openenv.validation.semantic.fields import OpenField, Role, choices_of, open_fields
 from openenv.validation.semantic.texts import WRONG
 from openenv.validation.trials import Client, RunLimits, within
 
@@ -272,24 +273,38 @@ class GradedEnvironment:
         )
 
     def closing(self, episode: Episode, field: OpenField | None) -> list[Action]:
-        """Return the oracle's last action where that is of another tool than a field, as one that submits the work."""
+        """Return the oracle's last action where that is of another tool than a field, as one that submits the work.
+
+        An answer in it is a wrong one; without a field, an action with an answer is left out.
+        """
         calls = self.calls(episode)
         if not calls:
             names = [name for name, choices in self.choices.items() if choices == [{}]]
             return [action_fields(self.tools.action(names[-1], {}))] if names else []
         if field is not None and calls[-1][0] == field.tool:
             return []
-        name = calls[-1][0]
-        has_text = any(each.tool == name for each in self.fields)
-        return [] if has_text else [episode.actions[-1]]
+        written = self.main_field(calls[-1][0])
+        if written is None:
+            return [episode.actions[-1]]
+        if field is None or written.role in (Role.NUMBER, Role.VALUES):
+            return []
+        return [self.action(written, WRONG, episode)]
 
     def main_field(self, tool: str) -> OpenField | None:
         """Return the open field of a tool that the oracle wrote the longest value to."""
         found = [each for each in self.fields if each.tool == tool]
         return max(found, key=lambda each: len(str(self.used.get(tool, {}).get(each.name, ""))), default=None)
 
-    def action(self, field: OpenField, value: Any, episode: Episode) -> Action:
+    def action(
+        self, field: OpenField, value: Any, episode: Episode, set_to: Mapping[str, Any] = MappingProxyType({})
+    ) -> Action:
         """Make the action with a value in a field, and the oracle's values in others, but no answer of the oracle's.
+
+        Args:
+            field: The field.
+            value: Its value.
+            episode: The oracle's episode.
+            set_to: Values of other fields.
 
         Raises:
             OpenEnvError: The other values do not fit.
@@ -299,7 +314,7 @@ class GradedEnvironment:
         main = self.main_field(field.tool)
         if main is not None and main.name != field.name:
             others[main.name] = WRONG if isinstance(others.get(main.name, WRONG), str) else None
-        return action_fields(self.tools.action(field.tool, {**others, field.name: value}))
+        return action_fields(self.tools.action(field.tool, {**others, **set_to, field.name: value}))
 
     def play(self, task: Mapping[str, Any], actions: Sequence[Action], *, past_end: bool = False) -> Episode:
         """Play actions; after a fault, a new session is opened."""

@@ -91,7 +91,7 @@ def context_of(graded: GradedEnvironment, field: OpenField, episode: Episode) ->
 def _sent(graded: GradedEnvironment, field: OpenField, probe: Probe, episode: Episode) -> Episode | None:
     """Play an episode with an exploit alone; ``None`` where it can't be sent, or ended the session."""
     try:
-        action = graded.action(field, probe.value, episode)
+        action = graded.action(field, probe.value, episode, probe.others)
     except (OpenEnvError, ValueError):
         return None
     played = graded.play(episode.task, [*[action] * REPEATS, *graded.closing(episode, field)])
@@ -139,7 +139,7 @@ def find_in_hidden(family: Family, graded: GradedEnvironment) -> Iterator[Findin
                 if clock.is_over:
                     return
                 try:
-                    action = graded.action(field, probe.value, episode)
+                    action = graded.action(field, probe.value, episode, probe.others)
                 except (OpenEnvError, ValueError):
                     continue
                 played = graded.play(episode.task, [action])
