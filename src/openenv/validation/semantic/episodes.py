@@ -1,5 +1,6 @@
 """Episodes of given actions and of players, with all that their answers held."""
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +24,18 @@ Player = Callable[[Any], Any]
 
 # Types of exceptions by which an environment refuses an action that fits its schema, as in ``trials``.
 _REFUSING = ("ValueError", "Illegal", "Invalid", "TypeError", "KeyError")
+
+
+class Clock:
+    """Time of a check, after which it leaves out the rest."""
+
+    def __init__(self, seconds: float) -> None:
+        self._until = time.monotonic() + seconds
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time is over."""
+        return time.monotonic() > self._until
 
 
 @dataclass(frozen=True)
@@ -133,7 +146,9 @@ def play_actions(
     return episode
 
 
-def play_player(client: Client, task: Mapping[str, Any], player: Player, max_steps: int, answer_s: float) -> Episode:
+def play_player(
+    client: Client, task: Mapping[str, Any], player: Player, max_steps: int, answer_s: float, clock: Clock
+) -> Episode:
     """Play an episode with a player.
 
     Args:
@@ -142,12 +157,13 @@ def play_player(client: Client, task: Mapping[str, Any], player: Player, max_ste
         player: Function from an observation to an action.
         max_steps: Steps after which the episode is left.
         answer_s: Seconds that the player may take for an action.
+        clock: Time after which the episode is left.
     """
     episode = Episode(task)
     try:
         result = within(2 * answer_s, client.reset, **task)
         episode.first = Answer.of(result)
-        while not result.done and len(episode.actions) < max_steps:
+        while not result.done and len(episode.actions) < max_steps and not clock.is_over:
             action = within(answer_s, player, result.observation)
             episode.actions.append(action_fields(action))
             result = within(2 * answer_s, client.step, action)

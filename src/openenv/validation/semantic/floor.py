@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from openenv.validation.findings import Check, Finding, fail
-from openenv.validation.semantic.episodes import Action, Episode, action_fields
-from openenv.validation.semantic.graded import MAX_RANDOM_STEPS, Clock, GradedEnvironment
+from openenv.validation.semantic.episodes import Action, Clock, Episode, action_fields
+from openenv.validation.semantic.graded import MAX_RANDOM_STEPS, GradedEnvironment
 from openenv.validation.semantic.texts import shown, task_name
 
 _CHECK_S = 8.0

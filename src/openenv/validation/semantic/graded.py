@@ -1,10 +1,10 @@
 """Environment whose grading is examined: its sessions, its tasks, its oracle's episodes, and its floor."""
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 from openenv.adapters.text import observation_text
@@ -14,17 +14,18 @@ from openenv.train.tools.environment_tools import EnvironmentTools
 from openenv.validation.semantic.episodes import (
     Action,
     Answer,
+    Clock,
     Episode,
     Player,
     action_fields,
     play_actions,
     play_player,
 )
-from openenv.validation.semantic.fields import OpenField, choices_of, open_fields
+from openenv.validation.semantic.fields import OpenField, Role, choices_of, open_fields
 from openenv.validation.semantic.texts import WRONG
 from openenv.validation.trials import Client, RunLimits, within
 
-MAX_TASKS, PROBED_TASKS = 5, 2
+MAX_TASKS, MAX_SEEDS, PROBED_TASKS = 5, 30, 2
 MAX_STEPS, FEW_STEPS, MAX_RANDOM_STEPS, MAX_RANDOM = 2000, 50, 200, 20
 MAX_REPLAYED = 200
 """Length of an episode that is played again and again."""
@@ -32,6 +33,7 @@ MAX_REPLAYED = 200
 _ORACLE_S, _RANDOM_S = 20.0, 5.0
 # Reward that solves a task where neither a player nor a declaration says which does.
 _USUAL_TOP = 1.0
+_MIN_SEEDS = 2
 _SPLITS = ("train", "test", "validation")
 
 
@@ -153,12 +155,21 @@ class GradedEnvironment:
         clock, episodes = Clock(_ORACLE_S), list[Episode]()
         for task in self.tasks:
             ends = all(episode.is_over or episode.fault is not None for episode in episodes)
-            if episodes and clock.is_over:
+            if (episodes and clock.is_over) or (not self.has_tasks and _are_same(episodes)):
                 break
-            episodes.append(self._play_oracle(task, self.make_player, MAX_STEPS if ends else FEW_STEPS))
+            episodes.append(self._play_oracle(task, self.make_player, MAX_STEPS if ends else FEW_STEPS, clock))
+        # A game of chance may be lost five times.
+        seed = len(self.tasks)
+        while not self.has_tasks and not any(each.total > 0 for each in episodes) and seed < MAX_SEEDS:
+            seed += 1
+            if clock.is_over or episodes[-1].fault is not None:
+                break
+            episodes.append(self._play_oracle({"seed": seed}, self.make_player, MAX_STEPS, clock))
         return episodes
 
-    def _play_oracle(self, task: Mapping[str, Any], make_player: Callable[[int], Player], max_steps: int) -> Episode:
+    def _play_oracle(
+        self, task: Mapping[str, Any], make_player: Callable[[int], Player], max_steps: int, clock: Clock
+    ) -> Episode:
         try:
             player = within(self.limits.answer_s, make_player, int(task.get("seed", 1)))
         except Exception as error:  # noqa: BLE001  # an author's function
@@ -166,7 +177,7 @@ class GradedEnvironment:
         own = self._player_client
         if own is not self.client:
             self.client.disconnect()
-        episode = play_player(own, task, player, max_steps, self.limits.answer_s)
+        episode = play_player(own, task, player, max_steps, self.limits.answer_s, clock)
         if own is not self.client:
             own.disconnect()
         return episode
@@ -210,7 +221,7 @@ class GradedEnvironment:
                 break
             player = RandomToolPlayer(self.tools, seed=number)
             task = self.tasks[number % len(self.tasks)]
-            episodes.append(play_player(self.client, task, player, MAX_RANDOM_STEPS, self.limits.answer_s))
+            episodes.append(play_player(self.client, task, player, MAX_RANDOM_STEPS, self.limits.answer_s, clock))
         return [episode for episode in episodes if episode.fault is None]
 
     def share(self, total: float, episode: Episode) -> float:
@@ -262,24 +273,38 @@ class GradedEnvironment:
         )
 
     def closing(self, episode: Episode, field: OpenField | None) -> list[Action]:
-        """Return the oracle's last action where that is of another tool than a field, as one that submits the work."""
+        """Return the oracle's last action where that is of another tool than a field, as one that submits the work.
+
+        An answer in it is a wrong one; without a field, an action with an answer is left out.
+        """
         calls = self.calls(episode)
         if not calls:
             names = [name for name, choices in self.choices.items() if choices == [{}]]
             return [action_fields(self.tools.action(names[-1], {}))] if names else []
         if field is not None and calls[-1][0] == field.tool:
             return []
-        name = calls[-1][0]
-        has_text = any(each.tool == name for each in self.fields)
-        return [] if has_text else [episode.actions[-1]]
+        written = self.main_field(calls[-1][0])
+        if written is None:
+            return [episode.actions[-1]]
+        if field is None or written.role in (Role.NUMBER, Role.VALUES):
+            return []
+        return [self.action(written, WRONG, episode)]
 
     def main_field(self, tool: str) -> OpenField | None:
         """Return the open field of a tool that the oracle wrote the longest value to."""
         found = [each for each in self.fields if each.tool == tool]
         return max(found, key=lambda each: len(str(self.used.get(tool, {}).get(each.name, ""))), default=None)
 
-    def action(self, field: OpenField, value: Any, episode: Episode) -> Action:
+    def action(
+        self, field: OpenField, value: Any, episode: Episode, set_to: Mapping[str, Any] = MappingProxyType({})
+    ) -> Action:
         """Make the action with a value in a field, and the oracle's values in others, but no answer of the oracle's.
+
+        Args:
+            field: The field.
+            value: Its value.
+            episode: The oracle's episode.
+            set_to: Values of other fields.
 
         Raises:
             OpenEnvError: The other values do not fit.
@@ -289,7 +314,7 @@ class GradedEnvironment:
         main = self.main_field(field.tool)
         if main is not None and main.name != field.name:
             others[main.name] = WRONG if isinstance(others.get(main.name, WRONG), str) else None
-        return action_fields(self.tools.action(field.tool, {**others, field.name: value}))
+        return action_fields(self.tools.action(field.tool, {**others, **set_to, field.name: value}))
 
     def play(self, task: Mapping[str, Any], actions: Sequence[Action], *, past_end: bool = False) -> Episode:
         """Play actions; after a fault, a new session is opened."""
@@ -304,13 +329,13 @@ class GradedEnvironment:
         return observation_text(episode.first.observation)
 
 
-class Clock:
-    """Time of a check, after which it leaves out the rest."""
-
-    def __init__(self, seconds: float) -> None:
-        self._until = time.monotonic() + seconds
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the time is over."""
-        return time.monotonic() > self._until
+def _are_same(episodes: Sequence[Episode]) -> bool:
+    """Return whether two seeds made no difference."""
+    if len(episodes) < _MIN_SEEDS:
+        return False
+    first, second = episodes[:_MIN_SEEDS]
+    return (first.first.observation, first.actions, first.answers) == (
+        second.first.observation,
+        second.actions,
+        second.answers,
+    )

@@ -7,9 +7,9 @@ from functools import partial
 from openenv.core.exceptions import OpenEnvError
 from openenv.validation.findings import Check, Finding, fail, warn
 from openenv.validation.semantic import program_probes, text_probes
-from openenv.validation.semantic.episodes import Action, Episode
+from openenv.validation.semantic.episodes import Action, Clock, Episode
 from openenv.validation.semantic.fields import OpenField, Role
-from openenv.validation.semantic.graded import MAX_REPLAYED, Clock, GradedEnvironment
+from openenv.validation.semantic.graded import MAX_REPLAYED, GradedEnvironment
 from openenv.validation.semantic.leakage import has_answer
 from openenv.validation.semantic.probing import Probe, ProbeContext
 from openenv.validation.semantic.texts import shown, task_name
@@ -91,7 +91,7 @@ def context_of(graded: GradedEnvironment, field: OpenField, episode: Episode) ->
 def _sent(graded: GradedEnvironment, field: OpenField, probe: Probe, episode: Episode) -> Episode | None:
     """Play an episode with an exploit alone; ``None`` where it can't be sent, or ended the session."""
     try:
-        action = graded.action(field, probe.value, episode)
+        action = graded.action(field, probe.value, episode, probe.others)
     except (OpenEnvError, ValueError):
         return None
     played = graded.play(episode.task, [*[action] * REPEATS, *graded.closing(episode, field)])
@@ -139,7 +139,7 @@ def find_in_hidden(family: Family, graded: GradedEnvironment) -> Iterator[Findin
                 if clock.is_over:
                     return
                 try:
-                    action = graded.action(field, probe.value, episode)
+                    action = graded.action(field, probe.value, episode, probe.others)
                 except (OpenEnvError, ValueError):
                     continue
                 played = graded.play(episode.task, [action])
@@ -230,6 +230,7 @@ FAMILIES = (
         "many answers in one, or a negation, earn nothing",
         text_probes.list_all,
         "Accept one answer: compare it as a whole, and count wrong values against right ones.",
+        partial=0.5,
     ),
     Family(
         "semantic.probe_nonsense",

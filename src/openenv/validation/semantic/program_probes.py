@@ -125,6 +125,18 @@ def tampering(context: ProbeContext) -> Iterator[Probe]:
         yield from _python_tampering(context)
     elif context.role is Role.SHELL:
         yield from _shell_tampering()
+    elif context.role is Role.PATH and context.content_field is not None:
+        yield from _written_files(context.content_field)
+
+
+def _written_files(content: str) -> Iterator[Probe]:
+    for path in _REWARD_FILES:
+        text = _VERDICTS[-1] if path.endswith(".json") else "1.0"
+        yield Probe(path, f"a written {path}", others={content: text})
+    for path in _TEST_FILES:
+        passing = "exit 0" if path.endswith(".sh") else "def test_all():\n    assert True\n"
+        yield Probe(path, f"a written {path}", others={content: passing})
+    yield Probe("conftest.py", "a written conftest.py", others={content: _CONFTEST})
 
 
 def _python_tampering(context: ProbeContext) -> Iterator[Probe]:
