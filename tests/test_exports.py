@@ -16,9 +16,10 @@ import openenv
 ROOT = Path(__file__).resolve().parents[1]
 
 HARNESS = (
-    "CLIHarnessAdapter HarnessAdapter HarnessRolloutResult HarnessRunLimits MCPHarnessAdapter Message ModelStep "
-    "ModelStepResult RESERVED_TOOL_NAMES ResourceSession ResourceSessionFactory RolloutEvent SessionMCPBridge "
-    "StepEnvSessionAdapter ToolResult ToolTraceEntry VerifyResult build_harness_rollout_func"
+    "CLIHarnessAdapter HarnessAdapter HarnessRolloutResult HarnessRunLimits LoopOwningSession MCPHarnessAdapter "
+    "Message ModelStep ModelStepResult RESERVED_TOOL_NAMES ResourceSession ResourceSessionFactory RolloutEvent "
+    "SessionMCPBridge StepEnvSessionAdapter ToolResult ToolTraceEntry TraceEntry TrainableSession TrainingTrace "
+    "TrainingTurn VerifyResult build_harness_rollout_func"
 )
 
 # Programs written for OpenEnv import these names from these modules.
@@ -30,6 +31,8 @@ PROMISED = {
     "openenv.auto.auto_action": "AutoAction",
     "openenv.core.harness": HARNESS,
     "openenv.core.harness.rollout": HARNESS,
+    "openenv.core.harness.capture.upstream": "NON_POLICY_SAMPLING training_sampling",
+    "openenv.core.harness.training": "TrainingTrace TrainingTurn",
     "openenv.core.client_types": "StepResult",
     "openenv.core.env_client": "ActT EnvClient ObsT StateT StepResult",
     "openenv.core.env_server": "Action BaseMessage CompositeTransform ConcurrencyConfig ConcurrencyConfigurationError "

@@ -19,7 +19,7 @@ from openenv.auto.discovery import find_environment, list_environments
 from openenv.auto.package import EnvironmentPackage
 from openenv.core.env_client import EnvClient
 from openenv.core.environment_types import environment_types
-from openenv.validation.report import validate_folder
+from openenv.validation import validate_folder
 
 from .every_environment import DISTRIBUTIONS, ENVIRONMENTS, PACKAGES, each_environment, readme_of
 

@@ -8,6 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.environment_folders import write_files
+from tests.support.manifests import OTHER_SHAPES
 
 from openenv.auto import Manifest, load_manifest
 from openenv.auto.package import EnvironmentPackage
@@ -67,6 +68,14 @@ def test_each_fault_names_file_key_and_remedy(tmp_path: Path, text: str, expecte
     message = fault(written(tmp_path, text))
     assert expected in message
     assert str(tmp_path / "openenv.yaml") in message
+
+
+@pytest.mark.parametrize(("key", "text"), OTHER_SHAPES)
+def test_what_other_tools_keep_under_a_key_is_ignored(tmp_path: Path, key: str, text: str) -> None:
+    folder = written(tmp_path, f"name: x\nport: 7000\n{text}\n")
+    manifest = load_manifest(folder)
+    assert getattr(manifest, key) == Manifest.model_fields[key].default
+    assert manifest.port == 7000
 
 
 @pytest.mark.parametrize("app", ["server.app:app", "my_env.server.app:app", "envs.my_env.server.app:app"])

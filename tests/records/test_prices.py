@@ -53,6 +53,15 @@ def test_spending_is_by_the_file_and_else_what_the_server_says() -> None:
     assert Spending.of_lines(LINES, "m", BY_HOUR).price_usd == pytest.approx(0.008 + 72 / 3600 * 0.5)
 
 
+def test_cpu_has_a_price_of_its_own() -> None:
+    lines = [{**line, "cpu_s": 18.0} for line in LINES]
+    found = Spending.of_lines(lines, None, Prices(sandbox_hour=0.5, cpu_hour=1.0))
+    assert found.cpu_s == 36.0
+    assert found.price_usd == pytest.approx(0.02)
+    assert Spending.of_lines([*lines, LINES[0]], None, Prices(cpu_hour=1.0)).price_usd is None, "of one it is not known"
+    assert Spending.of_lines([*lines, LINES[0]], None, BY_HOUR).price_usd == pytest.approx(0.015)
+
+
 def test_an_unknown_price_is_none_and_not_nothing() -> None:
     unknown = [LINES[0], {"took_s": 36.0}]
     assert Spending.of_lines(unknown, "m", BY_HOUR) == Spending(2, None, None, 72.0, None)

@@ -144,61 +144,61 @@ def _scaffold(lines: str) -> list[tuple[str, str, str]]:
 
 
 IN_FILES = [
-    Broken("a syntax error", "syntax", "client.py:1: '(' was never closed", [("client.py", '"""', '("""')]),
+    Broken("a syntax error", "static.syntax", "client.py:1: '(' was never closed", [("client.py", '"""', '("""')]),
     Broken(
         "a field without a type",
-        "models",
+        "static.models",
         ": MyObservation.y has no type.",
         [("models.py", "y: int = Field", "y = Field")],
     ),
     Broken(
         "an import that nothing requires",
-        "requirements",
+        "static.requirements",
         "imports numpy, which pyproject.toml",
         _scaffold("import numpy"),
     ),
     Broken(
         "an import that the image's list lacks",
-        "requirements",
+        "static.requirements",
         "imports numpy, which server/requirements.txt does not require.",
         [*_scaffold("import numpy"), ("pyproject.toml", ">=0.11.0", '>=0.11.0", "numpy')],
     ),
     Broken(
         "an import in a function that nothing requires",
-        "requirements",
+        "static.requirements",
         "imports numpy",
         _scaffold("def later():\n    import numpy"),
         status="warn",
     ),
     Broken(
         "an import by its name that nothing requires",
-        "requirements",
+        "static.requirements",
         "imports numpy",
         _scaffold("import importlib\n\ndef later():\n    return importlib.import_module('numpy.random')"),
         status="warn",
     ),
     Broken(
         "an import in the case of a match",
-        "requirements",
+        "static.requirements",
         "imports numpy",
         _scaffold("import sys\n\nmatch sys.platform:\n    case 'linux':\n        import numpy"),
     ),
     Broken(
         "a package that is not installed",
-        "requirements",
+        "static.requirements",
         "imports no_such_package, which pyproject.toml does not require.",
         _scaffold("import no_such_package"),
     ),
     Broken(
         "a misspelt key",
-        "manifest",
+        "static.manifest",
         "`runtine` is no key of openenv.yaml; did you mean `runtime`?",
         [("openenv.yaml", "runtime:", "runtine:")],
         status="warn",
     ),
     Broken(
         "texts of the scaffold beside others",
-        "leftovers",
+        "static.leftovers",
         'README.md:15 still has the text of `openenv init`: "Walk to a goal',
         [
             (
@@ -211,21 +211,21 @@ IN_FILES = [
     ),
     Broken(
         "a data file that is not in the wheel",
-        "data",
+        "static.data",
         "data/words.bin is named in the code, and no package data",
         _scaffold("WORDS = __file__ + '/../../data/words.bin'"),
         {"data/words.bin": "a", "pyproject.toml": PROJECT},
     ),
     Broken(
         "a file of the folder where the server starts",
-        "data",
+        "static.data",
         "opens words.txt, which this folder does not have.",
         _scaffold("def words():\n    return open('words.txt').read()"),
         status="warn",
     ),
     Broken(
         "a file of one machine",
-        "data",
+        "static.data",
         "opens /data/words.txt, which only this machine may have.",
         _scaffold("from pathlib import Path\n\ndef words():\n    return Path('/data/words.txt').read_text()"),
         status="warn",
@@ -233,104 +233,133 @@ IN_FILES = [
 ]
 
 WHEN_RUN = [
-    Broken("a module that raises", "start", "RuntimeError: broken", _at("at the top", "raise RuntimeError('broken')")),
-    Broken("a constructor that raises", "start", "KeyError: 'a'", _at("in the constructor", "{}['a']")),
-    Broken("a reset that raises", "reset", f"{ENVIRONMENT}, line 22, in reset", _at("in reset", "{}['a']")),
-    Broken("a reset that opens a missing file", "reset", "FileNotFoundError", _at("in reset", "open('words.txt')")),
-    Broken("a reset that ends the process", "reset", "exited with status 3", _at("in reset", "import os; os._exit(3)")),
+    Broken(
+        "a module that raises",
+        "runtime.startup",
+        "RuntimeError: broken",
+        _at("at the top", "raise RuntimeError('broken')"),
+    ),
+    Broken("a constructor that raises", "runtime.startup", "KeyError: 'a'", _at("in the constructor", "{}['a']")),
+    Broken("a reset that raises", "runtime.reset", f"{ENVIRONMENT}, line 22, in reset", _at("in reset", "{}['a']")),
+    Broken(
+        "a reset that opens a missing file", "runtime.reset", "FileNotFoundError", _at("in reset", "open('words.txt')")
+    ),
+    Broken(
+        "a reset that ends the process",
+        "runtime.reset",
+        "exited with status 3",
+        _at("in reset", "import os; os._exit(3)"),
+    ),
     Broken(
         "a step that raises",
-        "play",
+        "runtime.play",
         'step 1 with {"way": "left"}: KeyError: \'a\' (server/walk_environment.py, line 30, in step)',
         _at("in step", "{}['a']"),
     ),
-    Broken("a later step that raises", "play", "step 3 with", _at("in step", "self._steps < 3 or {}['a']")),
-    Broken("an action that raises", "play", "KeyError: 'right'", [(ENVIRONMENT, ', "right": 1', "")]),
-    Broken("a step that ends the process", "play", "exited with status 3", _at("in step", "import os; os._exit(3)")),
+    Broken("a later step that raises", "runtime.play", "step 3 with", _at("in step", "self._steps < 3 or {}['a']")),
+    Broken("an action that raises", "runtime.play", "KeyError: 'right'", [(ENVIRONMENT, ', "right": 1', "")]),
+    Broken(
+        "a step that ends the process", "runtime.play", "exited with status 3", _at("in step", "import os; os._exit(3)")
+    ),
     Broken(
         "a step that never returns",
-        "play",
+        "runtime.play",
         "had no answer within 3 s",
         _at("in step", "import threading; threading.Event().wait()"),
     ),
-    Broken("a step that returns nothing", "play", "expected an observation", _at("in step", "return None")),
-    Broken("an observation without a field", "play", "ValidationError", _at("in step", "return WalkObservation(at=1)")),
-    Broken("an observation that is no JSON", "play", "WalkObservation.seen", _at("in step", "seen = object()")),
+    Broken("a step that returns nothing", "runtime.play", "expected an observation", _at("in step", "return None")),
     Broken(
-        "an observation with NaN", "play", "WalkObservation: seen is not finite", _at("in step", "seen = float('nan')")
+        "an observation without a field",
+        "runtime.play",
+        "ValidationError",
+        _at("in step", "return WalkObservation(at=1)"),
+    ),
+    Broken("an observation that is no JSON", "runtime.play", "WalkObservation.seen", _at("in step", "seen = object()")),
+    Broken(
+        "an observation with NaN",
+        "runtime.play",
+        "WalkObservation: seen is not finite",
+        _at("in step", "seen = float('nan')"),
     ),
     Broken(
         "a later observation with infinity, deep inside",
-        "play",
+        "runtime.play",
         "WalkObservation: seen.a.1 is not finite",
         _at("in step", "seen = {'a': [None, float('-inf') if self._steps == 3 else 1.0]}"),
     ),
     Broken(
         "a first observation with infinity",
-        "reset",
+        "runtime.reset",
         "WalkObservation: seen is not finite",
         _at("in reset", "seen = float('inf')"),
     ),
-    Broken("a state with NaN", "play", "State: odd is not finite", _at("in state", "state.odd = float('nan')")),
-    Broken("a reward that is NaN", "play", "The reward is nan", _at("in step", "reward = float('nan')")),
-    Broken("a reward that is a list", "play", "reward", _at("in step", "reward = [1]")),
+    Broken("a state with NaN", "runtime.play", "State: odd is not finite", _at("in state", "state.odd = float('nan')")),
+    Broken("a reward that is NaN", "runtime.play", "The reward is nan", _at("in step", "reward = float('nan')")),
+    Broken("a reward that is a list", "runtime.play", "reward", _at("in step", "reward = [1]")),
     Broken(
         "an episode without an end",
-        "end",
+        "runtime.episode_end",
         "no episode ended; that of the scripted player was left after 2000 steps",
         _at("in step", "over = False"),
     ),
-    Broken("an episode that is over at once", "end", "reset returns an observation", _at("in reset", "over = True")),
-    Broken("a state that is no JSON", "play", "The state cannot be sent", _at("in state", "state.odd = object()")),
-    Broken("a state that raises", "play", "state after 0 steps: KeyError", _at("in state", "{}['a']")),
+    Broken(
+        "an episode that is over at once",
+        "runtime.episode_end",
+        "reset returns an observation",
+        _at("in reset", "over = True"),
+    ),
+    Broken(
+        "a state that is no JSON", "runtime.play", "The state cannot be sent", _at("in state", "state.odd = object()")
+    ),
+    Broken("a state that raises", "runtime.play", "state after 0 steps: KeyError", _at("in state", "{}['a']")),
     Broken(
         "a seed that is not used",
-        "seed",
+        "runtime.seed_control",
         "two resets with seed 1 gave different",
         _at("in reset", "seen = Random().random()"),
         status="warn",
     ),
     Broken(
         "an order that another process has not",
-        "repeat",
+        "runtime.episode_determinism",
         "observation.seen.",
         _at("in step", "seen = list({'a', 'b', 'c', 'd', 'e', 'f', 'g'})"),
         status="warn",
     ),
     Broken(
         "a step that looks at the clock",
-        "repeat",
+        "runtime.episode_determinism",
         "reward of step 1",
         _at("in step", "import time; reward = time.time()"),
         status="warn",
     ),
     Broken(
         "what a reset leaves behind",
-        "sessions",
+        "runtime.episode_isolation",
         "an episode differs after another one in its session: observation.seen of step 1: 1.0 and ",
         _at("in step", "self._total += 1; seen = self._total"),
     ),
     Broken(
         "state of the class that grows",
-        "repeat",
+        "runtime.process_isolation",
         "an episode differs after others in its process: observation.seen of step 1: ",
         _at("in step", "cls = type(self); cls.walked = seen = getattr(cls, 'walked', 0) + 1"),
     ),
     Broken(
         "a variable that each reset raises",
-        "repeat",
+        "runtime.process_isolation",
         "an episode differs after others in its process: observation.seen of the reset: ",
         _at("in reset", "import os; seen = os.environ['WALKS'] = os.environ.get('WALKS', '') + 'x'"),
     ),
     Broken(
         "state that sessions share",
-        "sessions",
+        "runtime.episode_isolation",
         "an episode differs while another session is played: observation.seen of step 1",
         [*_at("in reset", "MOVES['goal'] = self._goal"), *_at("in step", "seen = MOVES['goal']")],
     ),
     Broken(
         "the module random, which all share",
-        "sessions",
+        "runtime.episode_isolation",
         "an episode differs while another session is played: observation.seen of step 1",
         [
             *_at("in reset", "import random as r; r.seed(seed)"),
@@ -339,38 +368,40 @@ WHEN_RUN = [
     ),
     Broken(
         "a player that returns a dict",
-        "play",
+        "runtime.play",
         'it returned a dict, {"way": "left"}; expected an action, as in MyAction(...) (player.py, line 4)',
         _at("in the player", "return {'way': 'left'}", "player.py"),
     ),
     Broken(
         "a player that raises",
-        "play",
+        "runtime.play",
         "KeyError: 'a' (player.py, line 5)",
         _at("in the player", "{}['a']", "player.py"),
     ),
-    Broken("a player that exits", "play", "SystemExit: 4", _at("in the player", "raise SystemExit(4)", "player.py")),
+    Broken(
+        "a player that exits", "runtime.play", "SystemExit: 4", _at("in the player", "raise SystemExit(4)", "player.py")
+    ),
     Broken(
         "a player that never returns",
-        "play",
+        "runtime.play",
         "it chose nothing within 3 s",
         _at("in the player", "import threading; threading.Event().wait()", "player.py"),
     ),
     Broken(
         "a player that can't be imported",
-        "play",
+        "runtime.play",
         "it can't be made: RuntimeError: broken (player.py, line 2)",
         [("player.py", "import WalkAction\n", "import WalkAction\nraise RuntimeError('broken')\n")],
     ),
     Broken(
         "a player whose action is refused",
-        "play",
+        "runtime.play",
         'step 1 with {"way": "left"} was refused: ',
         _at("in step", "from openenv import IllegalActionError; raise IllegalActionError('no')"),
     ),
     Broken(
         "a client that can't read an answer",
-        "play",
+        "runtime.play",
         "the scripted player: reset: KeyError: 'z' (client.py, line 7)",
         [("client.py", "    pass", "    def _parse_result(self, payload):\n        return payload['z']")],
     ),
@@ -379,14 +410,14 @@ WHEN_RUN = [
 IN_PROCESS = [
     Broken(
         "a player that ends the process as if all were well",
-        "play",
+        "runtime.play",
         "its process exited with status 0: the player, the client or the models end it, with os._exit or by a crash in "
         "a library (player.py, line 5, in choose)",
         _at("in the player", "import os; os._exit(0)", "player.py"),
     ),
     Broken(
         "a client that crashes",
-        "play",
+        "runtime.play",
         "(client.py, line 7, in _parse_result)",
         [
             (
@@ -398,7 +429,7 @@ IN_PROCESS = [
     ),
     Broken(
         "a module of the player that ends the process",
-        "play",
+        "runtime.play",
         "its process was ended by signal 9 (SIGKILL; it may have run out of memory)",
         [("player.py", "import WalkAction\n", "import WalkAction\nimport os; os.kill(os.getpid(), 9)\n")],
     ),

@@ -39,6 +39,17 @@ def test_tasks_have_their_figures_and_those_with_signal_are_chosen(file: TraceFi
     assert traces.tasks(file, Filter(min_reward=0.5), with_signal=True) == []
 
 
+def test_episodes_that_failed_are_counted_by_themselves(file: TraceFile) -> None:
+    for number, (reward, error) in enumerate([(0.5, None), (0.0, "EXECUTION_ERROR"), (9.0, "TIMEOUT"), (None, None)]):
+        add(file, number, seed="7", reward=reward, error=error)
+    add(file, 4, seed="8", reward=1.0, error="EXECUTION_ERROR")
+    failed, task = traces.tasks(file)
+    assert (task.episodes, task.failed, task.mean_reward, task.spread) == (4, 2, 0.5, 0.0)
+    assert (failed.episodes, failed.failed, failed.mean_reward, failed.has_signal) == (1, 1, None, False)
+    assert [group.rewarded for group in file.groups("seed")] == [0, 1]
+    assert traces.tasks(file, with_signal=True) == []
+
+
 def test_pairs_are_the_best_and_the_worst_episode_of_a_task(file: TraceFile) -> None:
     for number, reward in enumerate([0.2, 1.0, 0.6]):
         add(file, number, seed="1", reward=reward)

@@ -8,17 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.dataset_folders import environment_with_rows
 from tests.support.environment_folders import scaffold, write_files
+from tests.support.manifests import OTHER_SHAPES
+from tests.support.outcomes import Outcome, outcomes
 
-from openenv.validation import CheckResult, read_source
+from openenv.validation import read_source
 from openenv.validation.file_checks import FILE_CHECKS, HOME_PATH
-from openenv.validation.report import run_check
+from openenv.validation.findings import run_check
 
 Change = Callable[[Path], object]
 
 
-def result(folder: Path, check_id: str) -> CheckResult:
-    check = next(check for check in FILE_CHECKS if check.id == check_id)
-    return run_check(check, read_source(folder))
+def result(folder: Path, check_id: str) -> Outcome:
+    check = next(check for check in FILE_CHECKS if check.id == f"static.{check_id}")
+    return outcomes(run_check(check, read_source(folder)))[check.id]
 
 
 def replaced(file: str, old: str, new: str) -> Change:
@@ -41,7 +43,7 @@ def with_file(file: str, text: str) -> Change:
     return lambda folder: write_files(folder, {file: text})
 
 
-@pytest.mark.parametrize("check_id", [check.id for check in FILE_CHECKS])
+@pytest.mark.parametrize("check_id", [check.id.removeprefix("static.") for check in FILE_CHECKS])
 def test_a_scaffold_passes(tmp_path: Path, check_id: str) -> None:
     assert result(scaffold(tmp_path, "my_env"), check_id).status == "pass"
 
@@ -117,6 +119,15 @@ def test_each_fault_is_found(tmp_path: Path, check_id: str, change: Change, stat
     found = result(folder, check_id)
     assert (found.status, len(found.evidence) > 0, len(found.remediation) > 0) == (status, True, True)
     assert any(evidence in text for text in found.evidence), found.evidence
+
+
+@pytest.mark.parametrize(("key", "text"), OTHER_SHAPES)
+def test_what_other_tools_keep_under_a_key_is_a_warning(tmp_path: Path, key: str, text: str) -> None:
+    folder = scaffold(tmp_path, "my_env")
+    lines = (line for line in (folder / "openenv.yaml").read_text().splitlines() if not line.startswith(f"{key}:"))
+    found = result(write_files(folder, {"openenv.yaml": "\n".join((*lines, text))}), "manifest")
+    assert found.status == "warn"
+    assert [each for each in found.evidence if f"`{key}` has a value of another shape" in each]
 
 
 def test_a_secret_is_not_repeated_in_the_report(tmp_path: Path) -> None:

@@ -5,17 +5,18 @@ from pathlib import Path
 import pytest
 from tests.support.broken_environments import PROJECT
 from tests.support.environment_folders import fresh_scaffold, public_environment, write_files
+from tests.support.outcomes import Outcome, outcomes
 
-from openenv.validation import CheckResult, read_source
+from openenv.validation import read_source
+from openenv.validation.findings import run_check
 from openenv.validation.package_checks import PACKAGE_CHECKS
-from openenv.validation.report import run_check
 
 ENVIRONMENT = "server/my_env_environment.py"
 
 
-def result(folder: Path, check_id: str) -> CheckResult:
-    check = next(check for check in PACKAGE_CHECKS if check.id == check_id)
-    return run_check(check, read_source(folder))
+def result(folder: Path, check_id: str) -> Outcome:
+    check = next(check for check in PACKAGE_CHECKS if check.id == f"static.{check_id}")
+    return outcomes(run_check(check, read_source(folder)))[check.id]
 
 
 def with_lines(folder: Path, lines: str, path: str = ENVIRONMENT) -> Path:

@@ -1,90 +1,41 @@
-"""The report over all checks."""
+"""Reports: their JSON, and their schemas."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import jsonschema
 import pytest
-import yaml
-from tests.support.broken_environments import IN_FILES, Broken
-from tests.support.environment_folders import fresh_scaffold, scaffold, write_files
+from pydantic import ValidationError
+from tests.support.packages import declarations, package
 
-from openenv.auto import find_environment
-from openenv.core.exceptions import EnvironmentNotFoundError
-from openenv.validation import validate_folder
-from openenv.validation.findings import Check, fail, warn
-from openenv.validation.report import CHECKS, run_check
-from openenv.validation.source import read_source
+from openenv.validation import CheckResult, CheckStatus, Level, run_validation, write_report
+from openenv.validation.schema_files import FOLDER, SCHEMAS, schema_text
 
 
-@pytest.mark.parametrize("made", [scaffold, fresh_scaffold])
-def test_a_scaffold_passes_every_check(tmp_path: Path, made: Callable[[Path, str], Path]) -> None:
-    report = validate_folder(made(tmp_path, "my_env"))
-    assert {result.check_id: result.status for result in report.results} == {check.id: "pass" for check in CHECKS}
-    assert report.verdict == "pass"
+@pytest.mark.parametrize("check_id", ["static", "static.A", "static.a.b", "static.a1", ".a", "static."])
+def test_ids_have_a_level_and_a_name(check_id: str) -> None:
+    with pytest.raises(ValidationError):
+        CheckResult(check_id=check_id, status=CheckStatus.PASS, duration_s=0.0)
 
 
-@pytest.mark.parametrize("name", ["echo", "wordle", "openspiel", "catch"])
-def test_the_reference_environments_do_not_fail(name: str) -> None:
-    report = validate_folder(find_environment(name).folder)
-    assert [result for result in report.results if result.status == "fail"] == []
+@pytest.mark.parametrize("validation", [None, declarations(), declarations(execution={})])
+@pytest.mark.parametrize("level", [Level.STATIC, Level.SEMANTIC])
+def test_a_report_is_written_as_its_schema_says(tmp_path: Path, validation: Any, level: Level) -> None:
+    report = run_validation(package(tmp_path / "x", validation), max_level=level, skip_build=True)
+    text = write_report(report, tmp_path / "report.json")
+    assert (tmp_path / "report.json").read_text() == f"{text}\n"
+    written = json.loads(text)
+    assert (written["lane"], written["levels_run"]) == ("local", [1])
+    name = "report" if written["report_schema_version"] == "1" else "report-v2"
+    jsonschema.validate(written, json.loads((FOLDER / f"{name}.schema.json").read_text()))
+    if report.manifest is not None:
+        schema = "manifest" if report.manifest.manifest_schema_version == "1" else "manifest-v2"
+        jsonschema.validate(written["manifest"], json.loads((FOLDER / f"{schema}.schema.json").read_text()))
 
 
-def test_the_report_as_json(tmp_path: Path) -> None:
-    folder = scaffold(tmp_path, "my_env")
-    report = json.loads(json.dumps(validate_folder(folder).as_json()))
-    assert sorted(report) == [
-        "levels_run",
-        "manifest",
-        "report_schema_version",
-        "results",
-        "source_digest",
-        "target",
-        "verdict",
-    ]
-    assert report["target"] == str(folder)
-    assert report["levels_run"] == ["static"]
-    assert yaml.safe_load((folder / "openenv.yaml").read_text()).items() <= report["manifest"].items()
-    for result in report["results"]:
-        assert sorted(result) == ["check_id", "duration_s", "evidence", "measured", "remediation", "status"]
-        assert 0 <= result["duration_s"] < 60
-
-
-@pytest.mark.parametrize("broken", IN_FILES, ids=lambda broken: broken.name)
-def test_each_fault_of_the_files_is_found(tmp_path: Path, broken: Broken) -> None:
-    found = {result.check_id: result for result in validate_folder(broken.write(tmp_path)).results}[broken.check]
-    assert any(broken.evidence in text for text in found.evidence), found.evidence
-    assert found.status == broken.status
-    assert found.remediation
-
-
-def test_the_verdict_is_the_worst_status(tmp_path: Path) -> None:
-    folder = scaffold(tmp_path, "my_env")
-    write_files(folder, {"README.md": "# My env"})
-    assert validate_folder(folder).verdict == "warn"
-    write_files(folder, {"client.py": "def ("})
-    assert validate_folder(folder).verdict == "fail"
-
-
-def test_an_empty_folder_with_a_broken_manifest_gets_a_whole_report(tmp_path: Path) -> None:
-    report = validate_folder(write_files(tmp_path, {"openenv.yaml": ": : :"}))
-    assert report.manifest == {}
-    assert len(report.results) == len(CHECKS)
-    assert report.verdict == "fail"
-
-
-def test_a_check_reports_each_remedy_once(tmp_path: Path) -> None:
-    source = read_source(scaffold(tmp_path, "my_env"))
-    result = run_check(
-        Check("x", "looks at x", lambda _: [warn("a", "mend"), fail("b", "mend"), warn("c", "")]), source
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_the_schemas_are_those_of_the_models(name: str) -> None:
+    assert (FOLDER / f"{name}.schema.json").read_text() == schema_text(name), (
+        "write them with: python -m openenv.validation.schema_files"
     )
-    assert (result.status, result.evidence, result.remediation) == ("fail", ["a", "b", "c"], ["mend", ""])
-
-
-def test_no_environment_no_report(tmp_path: Path) -> None:
-    with pytest.raises(EnvironmentNotFoundError):
-        validate_folder(tmp_path)
-
-
-def test_check_ids_are_unique() -> None:
-    assert len({check.id for check in CHECKS}) == len(CHECKS)

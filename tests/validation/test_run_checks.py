@@ -6,9 +6,9 @@ import pytest
 from tests.support.broken_environments import WALK, WHEN_RUN, Broken
 from tests.support.environment_folders import write_files
 from tests.support.imported_modules import forget_modules_of
+from tests.support.outcomes import Outcome, outcomes
 
 from openenv.auto.discovery import find_environment
-from openenv.validation.report import CheckResult
 from openenv.validation.run_checks import run_checks
 from openenv.validation.trials import RunLimits
 
@@ -18,9 +18,9 @@ HANGING = RunLimits(answer_s=3.0)
 UNHURRIED = RunLimits(play_s=600.0)
 
 
-def results(folder: Path, limits: RunLimits | None = None) -> dict[str, CheckResult]:
+def results(folder: Path, limits: RunLimits | None = None) -> dict[str, Outcome]:
     try:
-        return {result.check_id: result for result in run_checks(find_environment(folder), limits)}
+        return outcomes(run_checks(find_environment(folder), limits))
     finally:
         forget_modules_of(folder)
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from openenv.agents.participant import Message, Reply
+from openenv.core.llm.usage import name_of_model
 from openenv.core.llm_answers import without_reasoning
 from openenv.core.llm_client import LLMClient
 
@@ -48,12 +49,11 @@ class ModelPlayer:
         conversation: list[dict[str, Any]] = [dict(message) for message in (*begun, *messages)]
         system = {"role": "system", "content": self._instructions}
         answer = await self._client.complete_with_tools([system, *conversation], [])
-        model = self._client.identity.get("model", type(self._client).__name__)
         return Reply(
             without_reasoning(answer.content),
             usage=answer.usage,
             cost_usd=answer.cost_usd,
-            model=str(model),
+            model=name_of_model(self._client),
         )
 
 

@@ -14,6 +14,8 @@ from openenv.core.exceptions import ConfigurationError
 MANIFEST_FILE = "openenv.yaml"
 DEFAULT_TASK_SET = "default"
 """Name of the task set whose rows ``AutoEnv`` plays."""
+SHARED_KEYS = ("runtime", "action", "observation", "environment", "client")
+"""Keys that other tools use too, for values of another shape."""
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")]
 ModuleAttribute = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
@@ -101,6 +103,8 @@ def load_manifest(folder: Path) -> Manifest:
     content = read_yaml(file)
     if not isinstance(content, dict):
         raise ConfigurationError(f"{file}: expected keys and values, such as `name: my_env`, but got {_kind(content)}.")
+    others = keys_of_other_tools(content)
+    content = {key: value for key, value in content.items() if key not in others}
     odd_keys = [key for key in content if not isinstance(key, str)]
     if odd_keys:
         raise ConfigurationError(f"{file}: a key must be a name, but got {odd_keys[0]!r}; put it in quotes.")
@@ -108,6 +112,22 @@ def load_manifest(folder: Path) -> Manifest:
         return Manifest.model_validate({"description": described_by_readme(folder), **content})
     except ValidationError as error:
         raise ConfigurationError("\n".join(f"{file}: {fault}" for fault in _faults(error))) from error
+
+
+def keys_of_other_tools(content: dict[Any, Any]) -> list[str]:
+    """Return the keys of a manifest under which other tools keep what they need, such as a mapping of fields.
+
+    Args:
+        content: The manifest.
+
+    Returns:
+        Those keys of ours whose value has another shape; such a value is left to the tool that it is for.
+
+    Example:
+        >>> keys_of_other_tools({"name": "catch", "action": {"type": "object"}, "client": "client:CatchEnv"})
+        ['action']
+    """
+    return [key for key in SHARED_KEYS if content.get(key) is not None and not isinstance(content[key], str)]
 
 
 def _kind(content: Any) -> str:

@@ -39,6 +39,7 @@ class Build:
         lock: Whether to choose versions again, and write them to the folder's lock.
         no_cache: Whether to make every layer again.
         arguments: Further arguments of the Dockerfile.
+        timeout_s: Seconds that the build may take; ``None`` for no limit.
     """
 
     folder: Path
@@ -50,6 +51,7 @@ class Build:
     lock: bool = False
     no_cache: bool = False
     arguments: Mapping[str, str] = field(default_factory=dict)
+    timeout_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,8 @@ def build_image(build: Build) -> BuiltImage:
     command = _docker()
     with build_context(folder, dockerfile, wheels=build.wheels, without_lock=build.lock) as context:
         options += ["--tag", tag, "--file", str(_in_context(dockerfile.path, folder, context))]
-        _run([command, "build", *options, str(context)], f"{tag} could not be built; Docker's message is above.")
+        failure = f"{tag} could not be built; Docker's message is above."
+        _run([command, "build", *options, str(context)], failure, timeout_s=build.timeout_s)
     if build.lock:
         (build.folder / LOCK_FILE).write_text(_installed(command, tag, manifest), encoding="utf-8")
     return _built(command, tag, build.base_image)
@@ -193,15 +196,19 @@ def _docker() -> str:
     return command
 
 
-def _run(command: Sequence[str], failure: str, *, output: bool = False) -> str:
+def _run(command: Sequence[str], failure: str, *, output: bool = False, timeout_s: float | None = None) -> str:
     """Run Docker's command; its output is returned or, as it comes, passed on to standard error."""
-    finished = subprocess.run(  # noqa: S603  # Docker's command, found on PATH
-        command,
-        check=False,
-        stdout=subprocess.PIPE if output else sys.stderr,
-        encoding="utf-8",
-        errors="replace",
-    )
+    try:
+        finished = subprocess.run(  # noqa: S603  # Docker's command, found on PATH
+            command,
+            check=False,
+            stdout=subprocess.PIPE if output else sys.stderr,
+            encoding="utf-8",
+            errors="replace",
+            timeout=timeout_s,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ProviderError(f"{failure} It did not end within {timeout_s:g} s.") from error
     if finished.returncode != 0:
         raise ProviderError(failure)
     return finished.stdout or ""

@@ -58,8 +58,9 @@ class Collection:
     rubric gives it. ``episode_id`` is there where ids were requested; ``cut_by``, the limit that ended the episode,
     ``illegal_texts``, ``cut_answers`` and ``answers_without_call`` where there are any. ``input_tokens``,
     ``output_tokens`` and ``cost_usd`` are those of the model's answers, where they are known, and ``took_s`` the
-    seconds of the episode, where prices were named. ``participants`` has what a user or an opponent in the environment
-    has used, by name, as `ParticipantUsage`. Pictures are left out.
+    seconds of the episode, where prices were named, as ``cpu_s``, the environment's seconds of CPU, where its server
+    measures them. ``participants`` has what a user, an opponent or a judge in the environment has used, by name, as
+    `ParticipantUsage`. Pictures are left out.
     """
 
     def __init__(self, path: Path) -> None:

@@ -33,12 +33,15 @@ class Prices(BaseModel):
         models: Price of each model's tokens, by the model's name.
         sandbox_hour: Price of an hour of an environment's sandbox or container, which an episode uses from the reset's
             answer to the last step's; ``None`` where it is not counted.
+        cpu_hour: Price of an hour of CPU that the environment uses, as its server measures it; ``None`` where it is not
+            counted.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     models: dict[str, TokenPrice] = {}
     sandbox_hour: Dollars | None = None
+    cpu_hour: Dollars | None = None
 
 
 def read_prices(file: Path) -> Prices:
@@ -57,7 +60,7 @@ def read_prices(file: Path) -> Prices:
         where = ".".join(map(str, fault["loc"])) or "the file"
         raise ConfigurationError(
             f"{file}: {where} is not as prices are written ({fault['msg']}). Expected models, each a name with input "
-            "and output, the dollars for a million tokens; and sandbox_hour, the dollars for an hour."
+            "and output, the dollars for a million tokens; and sandbox_hour and cpu_hour, the dollars for an hour."
         ) from error
 
 
@@ -71,6 +74,7 @@ class Spending:
         output_tokens: Tokens that it wrote.
         seconds: Seconds from the resets' answers to the last steps'.
         price_usd: Price in US dollars.
+        cpu_s: Seconds of CPU that the environment used.
     """
 
     episodes: int
@@ -78,6 +82,7 @@ class Spending:
     output_tokens: int | None = None
     seconds: float | None = None
     price_usd: float | None = None
+    cpu_s: float | None = None
 
     @classmethod
     def of_lines(cls, lines: Iterable[Mapping[str, Any]], model: str | None, prices: Prices | None) -> Self:
@@ -89,6 +94,7 @@ class Spending:
             _sum([line.get("output_tokens") for line in lines]),
             _sum([line.get("took_s") for line in lines]),
             _sum([_price(line, model, prices) for line in lines]),
+            _sum([line.get("cpu_s") for line in lines]),
         )
 
     @property
@@ -109,15 +115,17 @@ def _at_price(usage: ParticipantUsage, prices: Prices | None) -> ParticipantUsag
 
 
 def _price(line: Mapping[str, Any], model: str | None, prices: Prices | None) -> float | None:
-    """Return the price of an episode's tokens, as the server reports it where no price is named, and of its time."""
+    """Return the price of an episode's tokens, as the server reports it where no price is named, its time and CPU."""
     parts = []
     if model is not None:
         price = None if prices is None else prices.models.get(model)
         tokens = (line.get("input_tokens"), line.get("output_tokens"))
         parts.append(line.get("cost_usd") if price is None else price.of(*tokens))
-    if prices is not None and prices.sandbox_hour is not None:
-        seconds = line.get("took_s")
-        parts.append(None if seconds is None else seconds * prices.sandbox_hour / _HOUR_S)
+    hours = {} if prices is None else {"took_s": prices.sandbox_hour, "cpu_s": prices.cpu_hour}
+    for name, price_of_hour in hours.items():
+        if price_of_hour is not None:
+            seconds = line.get(name)
+            parts.append(None if seconds is None else seconds * price_of_hour / _HOUR_S)
     return _sum(parts)
 
 

@@ -27,7 +27,8 @@ class TaskEpisodes:
         environment: Name of the environment.
         task: Arguments of its resets: ``split``, ``index`` and ``seed``, as far as they were.
         episodes: Number of episodes.
-        mean_reward: Mean of their rewards, as for the next two ``None`` without any.
+        failed: Number of those in which the environment failed, whose rewards count for nothing.
+        mean_reward: Mean of the others' rewards, as for the next two ``None`` without any.
         min_reward: Lowest reward.
         max_reward: Highest reward.
     """
@@ -35,6 +36,7 @@ class TaskEpisodes:
     environment: str
     task: dict[str, str | int]
     episodes: int
+    failed: int
     mean_reward: float | None
     min_reward: float | None
     max_reward: float | None
@@ -116,7 +118,7 @@ def preference_pairs(
 def _task_of(group: Group) -> TaskEpisodes:
     named = {name: _number(group.key[name]) for name in _TASK[1:] if group.key[name] is not None}
     rewards = (group.mean_reward, group.min_reward, group.max_reward)
-    return TaskEpisodes(str(group.key["environment"]), named, group.episodes, *rewards)
+    return TaskEpisodes(str(group.key["environment"]), named, group.episodes, group.failed, *rewards)
 
 
 def _extremes(traces: TraceFile, group: Group, where: Filter, min_spread: float) -> list[EpisodeRecord]:

@@ -133,6 +133,11 @@ class Episode:
         """True if a training played it to evaluate its model, or a player beside it."""
         return self.episode_id is not None and self.episode_id.startswith(EVALUATION_ID)
 
+    @property
+    def counted_reward(self) -> float | None:
+        """The reward as means count it: ``None`` where the environment failed, whatever was reached before."""
+        return self.reward if self.error is None else None
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -338,8 +343,10 @@ class Group:
     Attributes:
         key: The values by the names of the fields, such as ``{"environment": "catch"}``.
         episodes: Number of episodes.
-        steps: Number of their steps.
-        mean_reward: Mean of their rewards; ``None`` without any, as for the next two.
+        failed: Number of those in which the environment failed, whose rewards count for nothing.
+        rewarded: Number of the others that have a reward.
+        steps: Number of the steps of all.
+        mean_reward: Mean of these rewards; ``None`` without any, as for the next two.
         min_reward: Lowest reward.
         max_reward: Highest reward.
         last_started_at: When the newest began, in seconds since 1970.
@@ -347,6 +354,8 @@ class Group:
 
     key: Mapping[str, Any]
     episodes: int
+    failed: int
+    rewarded: int
     steps: int
     mean_reward: float | None
     min_reward: float | None

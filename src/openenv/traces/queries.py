@@ -38,13 +38,14 @@ _FLAGS: dict[Flag, str] = {
         SELECT count(*) > 1 AND max(other.reward) - min(other.reward) < 1e-6 FROM conversation AS other
         JOIN episode AS rollout ON rollout.episode_id = other.episode_id
         WHERE other.rollout_group = own.rollout_group AND rollout.environment = episode.environment
+        AND rollout.error IS NULL
     )
 )""",
     "above_scripted": """EXISTS (
     SELECT 1 FROM (
         SELECT rated.environment, avg(rated.reward) AS mean FROM conversation
         JOIN episode AS rated ON rated.episode_id = conversation.episode_id
-        WHERE conversation.model = :scripted GROUP BY rated.environment
+        WHERE conversation.model = :scripted AND rated.error IS NULL GROUP BY rated.environment
     ) AS scripted
     WHERE scripted.environment = episode.environment AND episode.reward > scripted.mean + 1e-6
 ) AND NOT EXISTS (
@@ -265,9 +266,12 @@ class Query:
         self.values["limit"] = _NO_LIMIT if limit is None else limit
         columns = ", ".join(_GROUPED[name] for name in names)
         positions = ", ".join(str(number) for number, _ in enumerate(names, 1))
+        # What was reached before a failure is no reward.
+        reward = f"CASE WHEN episode.error IS NULL THEN {self._reward} END"
         return (
-            f"SELECT {columns}, count(*), CAST(sum(steps) AS BIGINT), avg({self._reward}), "  # constants
-            f"min({self._reward}), max({self._reward}), max(episode.started_at) AS newest "
+            f"SELECT {columns}, count(*), count(episode.error), count({reward}), "  # constants
+            f"CAST(sum(steps) AS BIGINT), avg({reward}), min({reward}), max({reward}), "
+            "max(episode.started_at) AS newest "
             f"{self._from} WHERE {self._where} "
             f"GROUP BY {positions} ORDER BY newest DESC, max(episode.number) DESC LIMIT :limit"
         )

@@ -14,14 +14,14 @@ from openenv.core.environment_types import EnvironmentTypes
 from openenv.core.exceptions import RequestError
 from openenv.core.wire.answers import outcome_json
 from openenv.core.wire.results import Outcome, outcome_of
-from openenv.validation.findings import Check, Finding, fail, warn
-from openenv.validation.report import Report, run_check
+from openenv.validation.findings import Check, Finding, fail, run_check, warn
+from openenv.validation.own_policy import report_of_run
+from openenv.validation.report import ValidationReport
 
-LEVEL = "runtime"
 _SEED = 1
 
 
-def validate_adapted(target: str) -> Report:
+def validate_adapted(target: str) -> ValidationReport:
     """Check an environment of another library. It is made in this process, and reset some times.
 
     Raises:
@@ -29,8 +29,7 @@ def validate_adapted(target: str) -> Report:
         ConfigurationError: It can't be made, or what it needs is not installed.
     """
     environment = find_adapted(target)
-    results = [run_check(check, environment) for check in ADAPTED_CHECKS]
-    return Report(target, "", {}, results, (LEVEL,))
+    return report_of_run(target, [result for check in ADAPTED_CHECKS for result in run_check(check, environment)])
 
 
 def _find_in_schemas(environment: AdaptedEnvironment) -> Iterable[Finding]:
@@ -53,9 +52,9 @@ def _find_in_seeds(environment: AdaptedEnvironment) -> Iterable[Finding]:
 
 
 ADAPTED_CHECKS = (
-    Check("schemas", "JSON Schemas of action and observation", _find_in_schemas),
-    Check("reset", "the first observation and its class", _find_in_reset),
-    Check("seed", "two resets with the same seed", _find_in_seeds),
+    Check("runtime.schemas", "JSON Schemas of action and observation", _find_in_schemas, "runtime.schemas"),
+    Check("runtime.reset", "the first observation and its class", _find_in_reset),
+    Check("runtime.seed_control", "two resets with the same seed", _find_in_seeds, "runtime.seed_control"),
 )
 
 

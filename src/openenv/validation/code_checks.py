@@ -341,10 +341,10 @@ def _has_limit(tree: ast.Module) -> bool:
 
 
 CODE_CHECKS = (
-    Check("syntax", "every Python file parses", check_syntax),
-    Check("classes", "the classes that openenv.yaml names are there", check_classes),
-    Check("models", "every field of actions and observations is described", check_models),
-    Check("environment", "the environment has the methods that a server calls", check_environment),
-    Check("concurrency", "it declares whether one server may hold many sessions", check_concurrency),
-    Check("server", "server/app.py can be started, and its limit set", check_server),
+    Check("static.syntax", "every Python file parses", check_syntax),
+    Check("static.classes", "the classes that openenv.yaml names are there", check_classes),
+    Check("static.models", "every field of actions and observations is described", check_models),
+    Check("static.environment", "the environment has the methods that a server calls", check_environment),
+    Check("static.concurrency", "it declares whether one server may hold many sessions", check_concurrency),
+    Check("static.server", "server/app.py can be started, and its limit set", check_server, "static.server"),
 )

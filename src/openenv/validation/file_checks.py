@@ -2,18 +2,22 @@
 
 import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from openenv.auto.dataset.opening import open_dataset
 from openenv.auto.dataset.reference import DatasetRef
 from openenv.auto.discovery import ENTRY_POINT_GROUP
-from openenv.auto.manifest import Manifest
-from openenv.core.documents import DocumentError, parse_yaml, read_toml
+from openenv.auto.manifest import MANIFEST_FILE, Manifest, keys_of_other_tools
+from openenv.core.documents import DocumentError, parse_yaml, read_toml, read_yaml
 from openenv.core.exceptions import ConfigurationError
 from openenv.validation.code_checks import offers_only_tools
 from openenv.validation.findings import Check, Finding, fail, warn
+from openenv.validation.graders.static.manifest import BOUNDS_REMEDIATION, bound_faults
+from openenv.validation.manifest import ManifestError
+from openenv.validation.parsers.openenv_yaml import BLOCK, KEYS, POLICY, SCHEMA_REMEDIATION, OpenEnvYamlParser
+from openenv.validation.policy import OWN_POLICY, load_policy
 from openenv.validation.source import Source
 
 REQUIRED_FILES = ("__init__.py", "server/__init__.py", "server/app.py")
@@ -54,22 +58,56 @@ def check_manifest(source: Source) -> Iterator[Finding]:
         return
     if isinstance(source.module, ConfigurationError):
         yield fail(str(source.module), "Give the folder the package's name.")
+    for key in keys_of_other_tools(yaml_of(source)):
+        yield warn(
+            f"`{key}` has a value of another shape: it must be {Manifest.model_fields[key].description}.",
+            "Correct it, or leave it where another tool needs it; OpenEnv ignores it.",
+        )
     if not source.manifest.description:
         yield warn("`description` is missing.", "Describe the environment in one sentence; `openenv list` shows it.")
     yield from _unknown_keys(source.manifest)
     yield from _missing_task_sets(source.manifest, source.folder)
     if source.manifest.version == "0.0.0":
         yield warn("`version` is missing.", "Add a version, and raise it with every change of what an agent meets.")
+    yield from _declarations(source)
+
+
+def _declarations(source: Source) -> Iterator[Finding]:
+    """Find faults in the declarations for checks, where there are any."""
+    declared = (source.manifest.model_extra or {}).get(BLOCK) if isinstance(source.manifest, Manifest) else None
+    if declared is None:
+        return
+    try:
+        manifest = OpenEnvYamlParser().parse(source.folder)
+    except ManifestError as error:
+        for line in error.errors:
+            yield fail(f"`{BLOCK}`: {line}", error.remediation or SCHEMA_REMEDIATION)
+        return
+    for line in bound_faults(manifest, load_policy(OWN_POLICY).bounds):
+        yield fail(f"`{BLOCK}`: {line}", BOUNDS_REMEDIATION)
+    yield from _unknown(declared, (*KEYS, POLICY), f"`{BLOCK}` of openenv.yaml")
+
+
+def yaml_of(source: Source) -> dict[Any, Any]:
+    """Return the content of a manifest that was read."""
+    content = read_yaml(source.folder / MANIFEST_FILE)
+    assert isinstance(content, dict)
+    return content
 
 
 def _unknown_keys(manifest: Manifest) -> Iterator[Finding]:
-    for key in manifest.model_extra or {}:
-        if key not in OTHER_KEYS:
-            close = difflib.get_close_matches(key, [*Manifest.model_fields, *OTHER_KEYS], n=1)
-            yield warn(
-                f"`{key}` is no key of openenv.yaml" + (f"; did you mean `{close[0]}`?" if close else "."),
-                "Correct it or leave it out; no command reads it.",
-            )
+    return _unknown(manifest.model_extra or {}, (*Manifest.model_fields, *OTHER_KEYS), MANIFEST_FILE)
+
+
+def _unknown(keys: Iterable[Any], known: Sequence[str], where: str) -> Iterator[Finding]:
+    for key in keys:
+        if key in known:
+            continue
+        close = difflib.get_close_matches(str(key), known, n=1)
+        yield warn(
+            f"`{key}` is no key of {where}" + (f"; did you mean `{close[0]}`?" if close else "."),
+            "Correct it or leave it out; no command reads it.",
+        )
 
 
 def _missing_task_sets(manifest: Manifest, folder: Path) -> Iterator[Finding]:
@@ -214,12 +252,12 @@ def _front_matter(text: str) -> dict[str, Any]:
 
 
 FILE_CHECKS = (
-    Check("manifest", "openenv.yaml can be read", check_manifest),
-    Check("files", "the files of a published environment are there", check_files),
-    Check("readme", "README.md describes this to people and the Hub", check_readme),
-    Check("packaging", "pyproject.toml installs it, and lets it be found by name", check_packaging),
-    Check("image", "the Dockerfile serves it", check_image),
-    Check("secrets", "no token or key is in the files", check_secrets),
-    Check("leftovers", "no text of the scaffold stands beside one's own", check_leftovers),
-    Check("paths", "no path of one machine is in the files", check_paths),
+    Check("static.manifest", "openenv.yaml can be read", check_manifest),
+    Check("static.files", "the files of a published environment are there", check_files),
+    Check("static.readme", "README.md describes this to people and the Hub", check_readme),
+    Check("static.packaging", "pyproject.toml installs it, and lets it be found by name", check_packaging),
+    Check("static.image", "the Dockerfile serves it", check_image),
+    Check("static.secrets", "no token or key is in the files", check_secrets),
+    Check("static.leftovers", "no text of the scaffold stands beside one's own", check_leftovers, "static.leftovers"),
+    Check("static.paths", "no path of one machine is in the files", check_paths, "static.paths"),
 )

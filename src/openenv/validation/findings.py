@@ -1,11 +1,16 @@
 """Checks and their findings."""
 
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Generic, Literal, TypeVar
+from typing import Generic, TypeVar
+
+from openenv.validation.report import CheckResult
+from openenv.validation.types import CheckStatus, Severity
 
 SubjectT = TypeVar("SubjectT")
-Status = Literal["pass", "warn", "fail"]
+ADVICE = "_advice"
+"""End of the id of a check's warnings."""
 
 
 @dataclass(frozen=True)
@@ -13,12 +18,12 @@ class Finding:
     """Fault that a check found.
 
     Attributes:
-        status: ``fail`` if the environment can't work or be published so, else ``warn``.
+        severity: ``FAIL`` if the environment can't work or be published so, else ``WARN``.
         text: The fault, and its location.
         remedy: Remedy for it.
     """
 
-    status: Status
+    severity: Severity
     text: str
     remedy: str
 
@@ -27,22 +32,57 @@ class Finding:
 class Check(Generic[SubjectT]):
     """Check of an environment: of its folder or, where that is another library's, of itself.
 
+    A policy gives each id one severity, so a check has two: warnings have an id of their own.
+
     Attributes:
         id: Its name in the report.
         measures: Its subject, for people.
         find: Yields the faults.
+        warns_as: Id of its warnings, whose result is always in the report; its own id if it only warns. If it is empty,
+            warnings have the check's id with ``_advice`` behind it, and a result where there are any.
     """
 
     id: str
     measures: str
     find: Callable[[SubjectT], Iterable[Finding]]
+    warns_as: str = ""
 
 
 def fail(text: str, remedy: str) -> Finding:
     """Make a finding that fails the check."""
-    return Finding("fail", text, remedy)
+    return Finding(Severity.FAIL, text, remedy)
 
 
 def warn(text: str, remedy: str) -> Finding:
     """Make a finding that does not fail the check."""
-    return Finding("warn", text, remedy)
+    return Finding(Severity.WARN, text, remedy)
+
+
+def run_check(check: Check[SubjectT], subject: SubjectT) -> list[CheckResult]:
+    """Run a check, and return its result, and that of its warnings."""
+    start = time.perf_counter()
+    findings = list(check.find(subject))
+    return results_of(check, findings, round(time.perf_counter() - start, 6))
+
+
+def results_of(check: Check[SubjectT], findings: Sequence[Finding], duration_s: float) -> list[CheckResult]:
+    """Return the results of a check that has found something or nothing."""
+    if check.warns_as == check.id:
+        return [_result(check.id, check.measures, findings, duration_s)]
+    faults = [finding for finding in findings if finding.severity is Severity.FAIL]
+    warnings = [finding for finding in findings if finding.severity is not Severity.FAIL]
+    results = [_result(check.id, check.measures, faults, duration_s)]
+    if warnings or check.warns_as:
+        results.append(_result(check.warns_as or f"{check.id}{ADVICE}", check.measures, warnings, 0.0))
+    return results
+
+
+def _result(check_id: str, subject: str, findings: Sequence[Finding], duration_s: float) -> CheckResult:
+    return CheckResult(
+        check_id=check_id,
+        status=CheckStatus.FAIL if findings else CheckStatus.PASS,
+        measured={"subject": subject, "findings": len(findings)},
+        evidence=[finding.text for finding in findings],
+        remediation="\n".join(dict.fromkeys(finding.remedy for finding in findings)) or None,
+        duration_s=duration_s,
+    )

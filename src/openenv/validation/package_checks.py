@@ -295,6 +295,6 @@ def _data_files(source: Source) -> Iterator[Path]:
 
 
 PACKAGE_CHECKS = (
-    Check("requirements", "what is imported is required", check_requirements),
-    Check("data", "the files that the code reads are there, and in the wheel", check_data),
+    Check("static.requirements", "what is imported is required", check_requirements),
+    Check("static.data", "the files that the code reads are there, and in the wheel", check_data),
 )

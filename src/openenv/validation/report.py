@@ -1,113 +1,114 @@
-"""Report of all checks of an environment's folder."""
+"""Report of a validation: the result of each check, and the verdict over them."""
 
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from openenv.auto.manifest import Manifest
-from openenv.validation.code_checks import CODE_CHECKS
-from openenv.validation.file_checks import FILE_CHECKS
-from openenv.validation.findings import Check, Finding, Status, SubjectT
-from openenv.validation.package_checks import PACKAGE_CHECKS
-from openenv.validation.source import read_source
+from pydantic import BaseModel, ConfigDict, Field
 
-REPORT_SCHEMA_VERSION = 1
-LEVEL = "static"
-CHECKS = (*FILE_CHECKS, *PACKAGE_CHECKS, *CODE_CHECKS)
-_SEVERITY: Sequence[Status] = ("pass", "warn", "fail")
+from openenv.validation.manifest import NormalizedManifest, NormalizedManifestV2
+from openenv.validation.types import CheckStatus, Lane, Level, SignatureKind, Verdict
 
 
-@dataclass(frozen=True)
-class CheckResult:
+class CheckResult(BaseModel):
     """Result of a check.
 
     Attributes:
-        check_id: The check's name.
-        status: ``pass``, ``warn`` or ``fail``.
-        measured: Subject of the check.
-        evidence: Faults, one entry for each finding.
-        remediation: Remedies, each once.
+        check_id: The check's name: its level and its subject.
+        status: Whether the check passed, failed, was left out, or had an error.
+        measured: Measured values.
+        evidence: Faults, or the reason why the check was left out.
+        remediation: Remedies, one a line.
         duration_s: Seconds that the check took.
+
+    Example:
+        >>> CheckResult(check_id="static.manifest", status="pass", duration_s=0.0).evidence
+        []
     """
 
-    check_id: str
-    status: Status
-    measured: str
-    evidence: list[str]
-    remediation: list[str]
-    duration_s: float
+    model_config = ConfigDict(extra="forbid")
+
+    check_id: str = Field(pattern=r"^[a-z_]+\.[a-z_]+$")
+    status: CheckStatus
+    measured: dict[str, Any] = Field(default_factory=dict)
+    evidence: list[str] = Field(default_factory=list)
+    remediation: str | None = None
+    duration_s: float = Field(ge=0)
 
 
-@dataclass(frozen=True)
-class Report:
-    """Results of all checks of an environment's folder.
+class ValidationReport(BaseModel):
+    """Results of all checks of a target.
 
     Attributes:
-        target: The folder, or ``PREFIX:ID``.
-        source_digest: SHA-256 over the checked files.
-        manifest: The manifest's keys; empty if it can't be read.
+        report_schema_version: ``1``.
+        target: The target.
+        source_digest: SHA-256 over the package's files; empty for a target without a folder.
+        signature: Kind of the package; ``None`` for a target without a folder.
+        manifest: Its normalized manifest, if it has one that is valid.
+        policy_version: The severity policy.
+        lane: The lane whose checks were to be made.
+        levels_run: Levels of the checks that were made.
         results: One entry for each check.
-        levels: Kinds of checks: ``static`` runs nothing of the environment, ``runtime`` does.
+        verdict: The verdict.
+
+    Example:
+        >>> ValidationReport.model_fields["verdict"].annotation.__name__
+        'Verdict'
     """
 
+    model_config = ConfigDict(extra="forbid")
+
+    report_schema_version: Literal["1"]
     target: str
     source_digest: str
-    manifest: Mapping[str, Any]
+    signature: SignatureKind | None
+    manifest: NormalizedManifest | None
+    policy_version: str
+    lane: Lane
+    levels_run: list[Level]
     results: list[CheckResult]
-    levels: tuple[str, ...] = (LEVEL,)
-
-    @property
-    def verdict(self) -> Status:
-        """The worst status of any check."""
-        return _worst([result.status for result in self.results])
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the report as JSON values."""
-        return {
-            "report_schema_version": REPORT_SCHEMA_VERSION,
-            "target": self.target,
-            "source_digest": self.source_digest,
-            "manifest": dict(self.manifest),
-            "levels_run": list(self.levels),
-            "results": [asdict(result) for result in self.results],
-            "verdict": self.verdict,
-        }
+    verdict: Verdict
 
 
-def validate_folder(folder: Path) -> Report:
-    """Check an environment's folder. None of its code is imported or run.
+class ValidationReportV2(ValidationReport):
+    """Report of a validation that was to run the environment.
+
+    Attributes:
+        report_schema_version: ``2``.
+        manifest: Its normalized manifest, of either version.
+
+    Example:
+        >>> ValidationReportV2.__base__.__name__
+        'ValidationReport'
+    """
+
+    report_schema_version: Literal["2"]  # type: ignore[assignment]  # as published: a subclass with another number
+    manifest: NormalizedManifestV2 | NormalizedManifest | None
+
+
+def write_report(report: ValidationReport, path: Path | None = None) -> str:
+    """Write a report as JSON.
 
     Args:
-        folder: The folder that holds ``openenv.yaml``.
+        report: The report.
+        path: The file; none is written if ``None``.
 
     Returns:
-        The result of each check.
+        The JSON text.
 
-    Raises:
-        EnvironmentNotFoundError: There is no such folder, or it holds no ``openenv.yaml``.
+    Example:
+        >>> from openenv.validation.types import Lane, Verdict
+        >>> report = ValidationReport(
+        ...     report_schema_version="1", target="catch", source_digest="", signature=None, manifest=None,
+        ...     policy_version="v1", lane=Lane.LOCAL, levels_run=[], results=[], verdict=Verdict.PASS)
+        >>> '"verdict": "pass"' in write_report(report)
+        True
     """
-    source = read_source(folder)
-    manifest = source.manifest.model_dump(mode="json") if isinstance(source.manifest, Manifest) else {}
-    results = [run_check(check, source) for check in CHECKS]
-    return Report(str(source.folder), source.digest, manifest, results)
+    text = report.model_dump_json(indent=2)
+    if path is not None:
+        path.write_text(f"{text}\n", encoding="utf-8")
+    return text
 
 
-def run_check(check: Check[SubjectT], subject: SubjectT) -> CheckResult:
-    """Run one check."""
-    start = time.perf_counter()
-    findings: list[Finding] = list(check.find(subject))
-    duration_s = round(time.perf_counter() - start, 6)
-    return CheckResult(
-        check_id=check.id,
-        status=_worst([finding.status for finding in findings]),
-        measured=check.measures,
-        evidence=[finding.text for finding in findings],
-        remediation=list(dict.fromkeys(finding.remedy for finding in findings)),
-        duration_s=duration_s,
-    )
-
-
-def _worst(statuses: list[Status]) -> Status:
-    return max(statuses, key=_SEVERITY.index, default="pass")
+def skipped(check_id: str, reason: str) -> CheckResult:
+    """Return the result of a check that was left out, with the reason."""
+    return CheckResult(check_id=check_id, status=CheckStatus.SKIP, evidence=[reason], duration_s=0.0)

@@ -1,5 +1,7 @@
 """Checks that run an environment: its server starts, and episodes are played over it, twice, in two processes.
 
+The second process has another hash seed, time zone, locale, clock and order of directories; see ``varied_process``.
+
 The servers run in separate processes, as for ``openenv play``, so that one that hangs or ends its process
 is a finding like any other.
 """
@@ -8,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from pydantic import ValidationError
 
@@ -31,8 +33,9 @@ from openenv.core.schema.json_models import read_model
 from openenv.core.schema.reader import constants, members
 from openenv.core.wire.mcp_types import CallToolObservation, ListToolsObservation
 from openenv.core.wire.names import FINITE_VARIABLE
-from openenv.validation.findings import Check, Finding, fail, warn
-from openenv.validation.report import CheckResult, run_check
+from openenv.validation.findings import Check, Finding, fail, run_check, warn
+from openenv.validation.report import CheckResult
+from openenv.validation.runtime.varied_process import Variation, VariedProcessProvider
 from openenv.validation.trials import (
     FEW_STEPS,
     RANDOM_STEPS,
@@ -49,9 +52,9 @@ from openenv.validation.trials import (
     where,
     within,
 )
+from openenv.validation.types import CheckStatus
 from openenv.validation.url_checks import ServerRoutes
 
-LEVEL = "runtime"
 _CAUSE = "Correct its cause; `openenv play` has the same error."
 _PLAYER = "Let make_player return a function from an observation to an action, as the one that `openenv init` writes."
 _REPEAT = "Draw all that is random from the seed, and let nothing depend on the clock, an id, or the order of a set."
@@ -79,7 +82,7 @@ class Running:
         self.is_repeatable = True
         self.prefix = f"{package.folder}{os.sep}"
         self._exits = ExitStack()
-        self.client, self._provider = self._start("1")
+        self.client, self._provider = self._start()
         # Set by the first use of ``second``.
         self._second: Trials | None = None
         self._second_provider: LocalProcessProvider | None = None
@@ -124,7 +127,7 @@ class Running:
 
     def _package_client(self) -> Client:
         """Make a client of the package's class."""
-        server = _StartedServer(self._provider)
+        server = StartedServer(self._provider)
         client = self.package.client_class()(provider=server, message_timeout_s=self.limits.answer_s).sync()
         self._exits.callback(client.close)
         return client
@@ -133,30 +136,56 @@ class Running:
     def second(self) -> Trials:
         """Return the trials on a second server, in another process. The first use starts it."""
         if self._second is None:
-            client, self._second_provider = self._start("2")
-            client.connect()
-            self._second = Trials(client, self.limits)
+            try:
+                self._second = self._start_second(tuple(Variation))
+            except ProviderError:  # a library may depend on the very class of the clock, which is no fault
+                self._second = self._start_second([each for each in Variation if each is not Variation.CLOCK])
         return self._second
 
-    def repeats_anew(self, replayed: Sequence[list[Answer]]) -> bool:
-        """Return whether a third process, whose sets have the order of the first one's, answers as the second did.
+    def _start_second(self, variations: Sequence[Variation]) -> Trials:
+        client, self._second_provider = self._start(variations)
+        client.connect()
+        return Trials(client, self.limits)
+
+    def replayed_anew(self, trials: Sequence[Trial]) -> list[list[Answer]]:
+        """Return the answers of a third process, in which nothing is varied, to the actions of trials."""
+        return self._replayed(trials, ())
+
+    def causes(self, trials: Sequence[Trial]) -> dict[str, str]:
+        """Name what has to be another for another process to answer otherwise.
 
         Args:
-            replayed: Answers of the second process to the first trials.
+            trials: Trials that another process has answered otherwise.
+
+        Returns:
+            The cause of each, by the trial's name; nothing but the process, where that suffices.
         """
-        client, _ = self._start("1")
-        client.connect()
-        third = Trials(client, self.limits)
-        trials = [trial for trial in self.trials if trial.fault is None]
-        return all(
-            first_difference(answers, third.replay(trial)) is None
-            for trial, answers in zip(trials, replayed, strict=False)
-        )
+        causes: dict[str, str] = {}
+        for variations in ((), *((each,) for each in Variation)):
+            left = [trial for trial in trials if trial.name not in causes]
+            try:
+                answered = self._replayed(left, variations) if left else []
+            except ProviderError:  # as for the second server
+                continue
+            for trial, answers in zip(left, answered, strict=True):
+                if first_difference(trial.answers, answers) is not None:
+                    causes[trial.name] = f"with another {variations[0].value}" if variations else "with nothing changed"
+        return causes
+
+    def _replayed(self, trials: Sequence[Trial], variations: Sequence[Variation]) -> list[list[Answer]]:
+        """Return the answers of a new process to the actions of trials, in their order."""
+        client, _ = self._start(variations)
+        try:
+            client.connect()
+            anew = Trials(client, self.limits)
+            return [anew.replay(trial) for trial in trials]
+        finally:
+            client.close()
 
     def neighbour(self) -> Client | None:
         """Open another session on the second server; ``None`` where it holds a single one."""
         assert self._second_provider is not None
-        server = _StartedServer(self._second_provider)
+        server = StartedServer(self._second_provider)
         client = GenericEnvClient(provider=server, message_timeout_s=self.limits.answer_s).sync()
         self._exits.callback(client.close)
         try:
@@ -165,9 +194,9 @@ class Running:
             return None
         return client
 
-    def _start(self, hash_seed: str) -> tuple[Client, LocalProcessProvider]:
-        variables = {"PYTHONHASHSEED": hash_seed, FINITE_VARIABLE: "1"}
-        provider = LocalProcessProvider(self.package.target, env_vars=variables)
+    def _start(self, variations: Sequence[Variation] = ()) -> tuple[Client, LocalProcessProvider]:
+        variables = {"PYTHONHASHSEED": "1", FINITE_VARIABLE: "1"}
+        provider = VariedProcessProvider(self.package.target, variations, variables)
         client = GenericEnvClient(
             provider=provider, message_timeout_s=self.limits.answer_s, capacity_wait_s=_CAPACITY_WAIT_S
         ).sync()
@@ -175,7 +204,7 @@ class Running:
         return client, provider
 
 
-class _StartedServer(RuntimeProvider):
+class StartedServer(RuntimeProvider):
     """A server that runs for another client, and outlives this provider's."""
 
     def __init__(self, started: LocalProcessProvider) -> None:
@@ -183,34 +212,38 @@ class _StartedServer(RuntimeProvider):
 
     @property
     def token(self) -> str | None:
+        """Token that clients need."""
         return self._started.token
 
     @property
     def base_url(self) -> str:
+        """Address of the server."""
         return self._started.base_url
 
     def start(self, port: int | None = None, env_vars: dict[str, str] | None = None, **kwargs: Any) -> str:
+        """Return the address of the server, which runs already."""
         return self._started.base_url
 
     def stop(self) -> None:
         """Leave it running."""
 
     def check_alive(self) -> None:
+        """Raise ``ProviderError`` if the server has ended."""
         self._started.check_alive()
 
 
 def run_checks(package: EnvironmentPackage, limits: RunLimits | None = None) -> list[CheckResult]:
     """Start an environment's servers and check its answers. Checks that a failure makes impossible are left out."""
-    return list(each_result(package, limits or RunLimits()))
+    return [result for results in each_results(package, limits or RunLimits()) for result in results]
 
 
-def each_result(package: EnvironmentPackage, limits: RunLimits) -> Iterator[CheckResult]:
-    """Iterate over the results of ``run_checks``, each as soon as it is known."""
+def each_results(package: EnvironmentPackage, limits: RunLimits) -> Iterator[list[CheckResult]]:
+    """Iterate over the results of each check of ``run_checks``, as soon as they are known."""
     with Running(package, limits) as running:
         for check in RUN_CHECKS:
-            result = run_check(check, running)
-            yield result
-            if check.id in _NEEDED and (result.status == "fail" or not running.has_sessions):
+            results = run_check(check, running)
+            yield results
+            if check.id in _NEEDED and (results[0].status is CheckStatus.FAIL or not running.has_sessions):
                 return
 
 
@@ -309,24 +342,35 @@ def _never_ends(package: EnvironmentPackage) -> bool:
 
 
 def _find_in_repeat(running: Running) -> Iterator[Finding]:
-    replayed: list[list[Answer]] = []
+    running.is_repeatable = False
     try:
-        different = _first_different(running, partial(_replay_kept, running.second, replayed))
-        running.is_repeatable = different is None
-        is_kept_state = different is not None and running.repeats_anew(replayed)
+        replayed = list(_each_replayed(running, running.second.replay))
+        different = [each for each in replayed if each.difference is not None]
+        running.is_repeatable = not different
+        if different:
+            yield from _unrepeatable(running, replayed, different)
     except OpenEnvError as error:
         yield fail(f"another process does not start: {_first_and_last_line(error)}", _CAUSE)
-        return
-    if is_kept_state:
-        yield fail(f"an episode differs after others in its process: {different}", _STATE)
-    elif different is not None:
-        yield warn(f"the same actions with seed {SEED} differ in another process: {different}", _REPEAT)
 
 
-def _replay_kept(trials: Trials, replayed: list[list[Answer]], trial: Trial) -> list[Answer]:
-    """Replay a trial, and keep its answers."""
-    replayed.append(trials.replay(trial))
-    return replayed[-1]
+def _unrepeatable(
+    running: Running, replayed: Sequence["_Replayed"], different: Sequence["_Replayed"]
+) -> Iterator[Finding]:
+    """Find what differs after other episodes, and what differs in any other process."""
+    anew = running.replayed_anew([each.trial for each in replayed])
+    kept = {
+        each.trial.name
+        for each, answers in zip(replayed, anew, strict=True)
+        if first_difference(each.answers, answers) is None
+    }
+    causes = running.causes([each.trial for each in different if each.trial.name not in kept])
+    for each in different:
+        if each.trial.name in kept:
+            yield fail(f"an episode differs after others in its process: {each.difference}", _STATE)
+        else:
+            cause = causes.get(each.trial.name, "in some runs or with several changes")
+            differs = f"the same actions with seed {SEED} differ in another process, {cause}"
+            yield warn(f"{differs}: {each.difference}", _REPEAT)
 
 
 def _find_in_sessions(running: Running) -> Iterator[Finding]:
@@ -348,15 +392,33 @@ def _find_in_sessions(running: Running) -> Iterator[Finding]:
         )
 
 
+class _Replayed(NamedTuple):
+    """Episode whose actions were sent again.
+
+    Attributes:
+        trial: The episode.
+        answers: The answers to the same actions.
+        difference: The first field that differs, and the player; ``None`` where none does.
+    """
+
+    trial: Trial
+    answers: list[Answer]
+    difference: str | None
+
+
 def _first_different(running: Running, replay: Callable[[Trial], list[Answer]]) -> str | None:
     """Replay the episodes, as long as there is time, and name the first field that differs."""
+    return next((each.difference for each in _each_replayed(running, replay) if each.difference is not None), None)
+
+
+def _each_replayed(running: Running, replay: Callable[[Trial], list[Answer]]) -> Iterator[_Replayed]:
     for trial in running.trials:
         if trial.fault is not None or running.second.is_out_of_time:
             continue
-        different = first_difference(trial.answers, replay(trial))
-        if different is not None:
-            return f"{different} ({trial.name})".replace(running.prefix, "")
-    return None
+        answers = replay(trial)
+        found = first_difference(trial.answers, answers)
+        text = None if found is None else f"{found} ({trial.name})".replace(running.prefix, "")
+        yield _Replayed(trial, answers, text)
 
 
 def _find_in_tools(running: Running) -> Iterator[Finding]:
@@ -389,13 +451,20 @@ def _first_and_last_line(error: OpenEnvError) -> str:
 
 
 RUN_CHECKS = (
-    Check("start", "its server starts and makes an environment", _find_in_start),
-    Check("reset", "the first observation and its class", _find_in_reset),
-    Check("seed", "two resets with the same seed", _find_in_seeds),
-    Check("tools", "each action is a tool with the action's fields", _find_in_tools),
-    Check("play", "an episode with the scripted player, and with each kind of action", _find_in_play),
-    Check("end", "an episode ends", _find_in_end),
-    Check("repeat", "the same actions in another process", _find_in_repeat),
-    Check("sessions", "the same actions after an episode, and beside another session", _find_in_sessions),
+    Check("runtime.startup", "its server starts and makes an environment", _find_in_start),
+    Check("runtime.reset", "the first observation and its class", _find_in_reset),
+    Check("runtime.seed_control", "two resets with the same seed", _find_in_seeds, "runtime.seed_control"),
+    Check("runtime.tool_declaration_accuracy", "each action is a tool with the action's fields", _find_in_tools),
+    Check("runtime.play", "an episode with the scripted player, and with each kind of action", _find_in_play),
+    Check("runtime.episode_end", "an episode ends", _find_in_end),
+    Check(
+        "runtime.process_isolation",
+        "the same actions in another process",
+        _find_in_repeat,
+        warns_as="runtime.episode_determinism",
+    ),
+    Check(
+        "runtime.episode_isolation", "the same actions after an episode, and beside another session", _find_in_sessions
+    ),
 )
-_NEEDED = ("start", "reset", "play")
+_NEEDED = ("runtime.startup", "runtime.reset", "runtime.play")

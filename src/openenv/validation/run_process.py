@@ -6,19 +6,28 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NoReturn
+from typing import Any, NoReturn
+
+from pydantic import TypeAdapter
 
 from openenv.auto.discovery import find_environment
 from openenv.core.process_end import how_ended
+from openenv.validation.findings import Check, fail, results_of
 from openenv.validation.report import CheckResult
-from openenv.validation.run_checks import RUN_CHECKS, each_result
+from openenv.validation.run_checks import RUN_CHECKS, each_results
+from openenv.validation.semantic.checks import SEMANTIC_CHECKS
+from openenv.validation.semantic.package import each_package_results
 from openenv.validation.trials import RunLimits
+from openenv.validation.types import Level
 
 _STANDARD_ERROR = 2
+_RESULTS = TypeAdapter(list[CheckResult])
+_CHECKS: tuple[Check[Any], ...] = (*RUN_CHECKS, *SEMANTIC_CHECKS)
 _END = "null"  # behind the last result
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>\S+)')
 _ENDED = "the player, the client or the models end it, with os._exit or by a crash in a library"
@@ -26,8 +35,8 @@ _HANGS = "the player, the client or the models block all of its threads"
 _REMEDY = "Raise an exception where something is wrong, and call what may crash or hang in a separate process."
 
 
-def run_in_process(target: str | Path, limits: RunLimits) -> list[CheckResult]:
-    """Run the checks of ``run_checks`` in a separate process. A check in which that ends, or hangs, fails.
+def run_in_process(target: str | Path, limits: RunLimits, max_level: Level = Level.RUNTIME) -> list[CheckResult]:
+    """Run the checks of an environment that runs in a separate process. A check in which that ends, or hangs, fails.
 
     Raises:
         EnvironmentNotFoundError: There is no such environment.
@@ -44,6 +53,7 @@ def run_in_process(target: str | Path, limits: RunLimits) -> list[CheckResult]:
             __name__,
             str(target),
             json.dumps(asdict(limits)),
+            str(int(max_level)),
             str(results),
             str(crash),
         ]
@@ -52,7 +62,8 @@ def run_in_process(target: str | Path, limits: RunLimits) -> list[CheckResult]:
             is_hanging = _is_hanging(process, results, limits.check_s)
         lines = results.read_text(encoding="utf-8").splitlines()
         where = _where(crash, folder)
-    found = [CheckResult(**json.loads(line)) for line in lines if line != _END]
+    ended = [_RESULTS.validate_json(line) for line in lines if line != _END]
+    found = [result for results in ended for result in results]
     if lines[-1:] == [_END]:
         return found
     end = (
@@ -60,9 +71,7 @@ def run_in_process(target: str | Path, limits: RunLimits) -> list[CheckResult]:
         if is_hanging
         else f"{how_ended(process.returncode)}: {_ENDED}"
     )
-    check = RUN_CHECKS[len(found)]
-    failed = CheckResult(check.id, "fail", check.measures, [f"its process {end}{where}"], [_REMEDY], 0.0)
-    return [*found, failed]
+    return [*found, *results_of(_CHECKS[len(ended)], [fail(f"its process {end}{where}", _REMEDY)], 0.0)]
 
 
 def _is_hanging(process: "subprocess.Popen[bytes]", results: Path, check_s: float) -> bool:
@@ -86,9 +95,19 @@ def _where(crash: Path, folder: Path) -> str:
     return ""
 
 
+def _each_results(target: str, limits: RunLimits, level: Level) -> Iterator[list[CheckResult]]:
+    """Iterate over the results of each check; what does not run has no rewards to judge."""
+    package, count = find_environment(target), 0
+    for found in each_results(package, limits):
+        yield found
+        count += 1
+    if level >= Level.SEMANTIC and count == len(RUN_CHECKS):
+        yield from each_package_results(package, limits)
+
+
 def main() -> NoReturn:
     """Run the checks of the environment that the command line names, and write each result as a line of JSON."""
-    target, limits, results, crash = sys.argv[1:]
+    target, limits, level, results, crash = sys.argv[1:]
     end = os._exit
     with Path(crash).open("w", encoding="utf-8") as trace, Path(results).open("w", encoding="utf-8") as lines:
 
@@ -98,8 +117,8 @@ def main() -> NoReturn:
 
         faulthandler.enable(trace)
         os._exit = exit_with_trace
-        for result in each_result(find_environment(target), RunLimits(**json.loads(limits))):
-            print(json.dumps(asdict(result)), file=lines, flush=True)
+        for found in _each_results(target, RunLimits(**json.loads(limits)), Level(int(level))):
+            print(_RESULTS.dump_json(found).decode(), file=lines, flush=True)
         print(_END, file=lines, flush=True)
     end(0)  # whatever threads the author's code has left
 

@@ -3,6 +3,7 @@
 import ast
 import hashlib
 import os
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -14,6 +15,8 @@ from openenv.core.documents import MAX_TEXT_BYTES
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 
 IGNORED_FOLDERS = frozenset({"__pycache__", "build", "dist", "node_modules", "outputs", "runs", "venv"})
+NO_SOURCE = frozenset({".git", "__pycache__", ".venv", ".worktrees", "outputs"})
+"""Folders that the digest of a package leaves out."""
 
 
 @dataclass(frozen=True)
@@ -35,14 +38,6 @@ class Source:
     top_folder: Path
     texts: dict[str, str]
     trees: dict[str, ast.Module | SyntaxError]
-
-    @cached_property
-    def digest(self) -> str:
-        """SHA-256 over the paths and contents of the text files."""
-        digest = hashlib.sha256()
-        for path, text in sorted(self.texts.items()):
-            digest.update(f"{path}\0{len(text)}\0{text}".encode())
-        return f"sha256:{digest.hexdigest()}"
 
     def tree(self, path: str) -> ast.Module | None:
         """Return the syntax tree of a Python file.
@@ -100,6 +95,46 @@ def read_files(folder: Path) -> Source:
     trees = {path: _parse(text, path) for path, text in texts.items() if path.endswith(".py")}
     module, top_folder = _module(folder)
     return Source(folder, _manifest(folder), module, top_folder, texts, trees)
+
+
+def source_digest(root: Path) -> str:
+    """Return the SHA-256 over a package's files: their paths and contents.
+
+    Args:
+        root: The package's folder. Folders of Git, of virtual environments, of bytecode and of outputs do not count.
+
+    Raises:
+        ValueError: There is a symbolic link, or a file that is no regular file.
+
+    Example:
+        >>> source_digest(Path("envs/catch_env"))  # doctest: +SKIP
+        '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08'
+    """
+    digest = hashlib.sha256()
+    for path in sorted(_source_files(root), key=lambda path: path.relative_to(root).as_posix()):
+        digest.update(path.relative_to(root).as_posix().encode(errors="surrogateescape") + b"\0")
+        with path.open("rb") as content:
+            while block := content.read(2**20):
+                digest.update(block)
+        digest.update(b"\0")
+    return digest.hexdigest()
+
+
+def _source_files(root: Path) -> Iterator[Path]:
+    for parent, folders, names in os.walk(root, onerror=_raise):
+        folders[:] = [name for name in folders if name not in NO_SOURCE]
+        for path in (Path(parent, name) for name in (*folders, *names)):
+            mode = path.lstat().st_mode
+            if stat.S_ISLNK(mode):
+                raise ValueError("validation source may not contain symbolic links")
+            if stat.S_ISREG(mode):
+                yield path
+            elif not stat.S_ISDIR(mode):
+                raise ValueError("validation source must contain regular files")
+
+
+def _raise(error: OSError) -> None:
+    raise error
 
 
 def _texts(folder: Path) -> Iterator[tuple[str, str]]:

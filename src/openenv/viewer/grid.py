@@ -18,12 +18,14 @@ class Cell:
 
     Attributes:
         episodes: Number of episodes.
-        mean_reward: Mean of their rewards; ``None`` without any, as for the next two.
+        failed: Number of those in which the environment failed.
+        mean_reward: Mean of the others' rewards; ``None`` without any, as for the next two.
         min_reward: Lowest reward.
         max_reward: Highest reward.
     """
 
     episodes: int
+    failed: int
     mean_reward: float | None
     min_reward: float | None
     max_reward: float | None
@@ -75,7 +77,7 @@ def grid_of(traces: TraceFile, where: Filter, by: str) -> Grid:
         if group.key[by] in positions:
             row = rows.setdefault(tuple(group.key[name] for name in _TASK), _row_of(group, len(columns)))
             rewards = (group.mean_reward, group.min_reward, group.max_reward)
-            row.cells[positions[group.key[by]]] = Cell(group.episodes, *rewards)
+            row.cells[positions[group.key[by]]] = Cell(group.episodes, group.failed, *rewards)
     complete = len(groups) <= _MAX_CELLS and len(newest) <= _MAX_COLUMNS
     return Grid(by, columns, list(rows.values()), complete)
 

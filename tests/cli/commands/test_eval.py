@@ -181,13 +181,15 @@ def test_episodes_end_at_limits(openenv_here: Any, tmp_path: Path) -> None:
 
 def test_tokens_and_prices(openenv_here: Any, tmp_path: Path) -> None:
     prices = tmp_path / "prices.yaml"
-    prices.write_text("models: {climber: {input: 10, output: 100}}\nsandbox_hour: 3600\n")
+    prices.write_text("models: {climber: {input: 10, output: 100}}\nsandbox_hour: 3600\ncpu_hour: 7200\n")
     options = ("left", "--form", "text", "--max-turns", "2", "--prices", str(prices))
     shown, results = evaluated(openenv_here, tmp_path / "e", *options)
     spent = results["spending"]
     tokens = spent["input_tokens"], spent["output_tokens"]
     assert tokens == (8 * 40, 8 * 10), "10 and 30 tokens read, and 5 written for each answer"
-    assert spent["price_usd"] == pytest.approx((320 * 10 + 80 * 100) / 1e6 + spent["seconds"])
+    assert 0 < spent["cpu_s"] < spent["seconds"]
+    assert spent["price_usd"] == pytest.approx((320 * 10 + 80 * 100) / 1e6 + spent["seconds"] + 2 * spent["cpu_s"])
+    assert "CPU seconds" in shown
     assert "tokens read 40.0 320 in all tokens written 10.0 80 in all seconds" in shown
     assert f"price, $ {spent['price_usd'] / 8:,.6f} {spent['price_usd']:,.4f} in all" in shown
     lines = [json.loads(line) for line in (tmp_path / "e" / "episodes.jsonl").read_text().splitlines()]

@@ -12,12 +12,13 @@ from tests.support.public_folders import diary_env
 from tests.support.servers import RunningServer
 
 from openenv.core.env_server.app import create_app
+from openenv.validation import Level
 
 
 def test_a_scaffold_passes(openenv: Any, tmp_path: Path) -> None:
     ended = openenv("validate", scaffold(tmp_path, "my_env"))
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert ended.stdout.rstrip().endswith("my_env: passed")
+    assert ended.stdout.rstrip().endswith("Verdict: PASS")
 
 
 def test_the_working_directory_is_the_default(openenv: Any, tmp_path: Path) -> None:
@@ -32,8 +33,8 @@ def test_a_warning_still_passes(openenv: Any, tmp_path: Path) -> None:
     ended = openenv("validate", folder)
     assert ended.returncode == 0
     assert "README.md has no front matter" in ended.stdout
-    assert "→" in ended.stdout
-    assert ended.stdout.rstrip().endswith("passed with warnings")
+    assert "remediation: " in ended.stdout
+    assert ended.stdout.rstrip().endswith("Verdict: WARN")
 
 
 def test_a_fault_fails(openenv_here: Any, tmp_path: Path) -> None:
@@ -42,20 +43,20 @@ def test_a_fault_fails(openenv_here: Any, tmp_path: Path) -> None:
     assert ended.returncode == 1
     assert "client.py:1:" in ended.stdout
     assert "a[b].py:1:" in ended.stdout
-    assert ended.stdout.rstrip().endswith("failed")
+    assert ended.stdout.rstrip().endswith("Verdict: FAIL")
 
 
 def test_many_findings_are_cut_short_but_not_in_json(openenv: Any, tmp_path: Path) -> None:
     folder = write_files(scaffold(tmp_path, "my_env"), {f"m{number}.py": "def (" for number in range(15)})
     assert "and 5 more; --verbose lists all" in openenv("validate", folder, "--no-run").stdout
     results = json.loads(openenv("validate", folder, "--no-run", "--json").stdout)["results"]
-    assert len(next(each for each in results if each["check_id"] == "syntax")["evidence"]) == 15
+    assert len(next(each for each in results if each["check_id"] == "static.syntax")["evidence"]) == 15
 
 
 def test_the_report_goes_to_a_file_too(openenv: Any, tmp_path: Path) -> None:
     folder = scaffold(tmp_path, "my_env")
     ended = openenv("validate", folder, "--no-run", "--output", tmp_path / "report.json")
-    assert "my_env: passed" in ended.stdout
+    assert "Verdict: PASS" in ended.stdout
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["verdict"] == "pass"
     shown = json.loads(openenv("validate", folder, "--no-run", "--json").stdout)
@@ -65,7 +66,7 @@ def test_the_report_goes_to_a_file_too(openenv: Any, tmp_path: Path) -> None:
 
 
 def test_installed_environments_go_by_their_names(openenv: Any) -> None:
-    assert openenv("validate", "wordle").returncode == 0
+    assert openenv("validate", "wordle", "--level", "runtime").returncode == 0
 
 
 @pytest.mark.parametrize("target", [".", "no-such-environment", "./nothing"])
@@ -79,14 +80,15 @@ def test_a_report_that_cannot_be_written_is_told(openenv_here: Any, tmp_path: Pa
     ended = openenv_here(
         "validate", scaffold(tmp_path, "my_env"), "--no-run", "--output", tmp_path / "no" / "report.json"
     )
-    assert ended.returncode == 1
-    assert ended.stderr.startswith("Error: [Errno 2]")
+    assert ended.returncode == 3
+    assert ended.stderr.startswith("Internal error: report output directory does not exist")
 
 
 def test_another_worlds_environment_is_made_and_reset(openenv: Any) -> None:
     ended = openenv("validate", "gymnasium:Blackjack-v1")
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert ended.stdout.rstrip().endswith("gymnasium:Blackjack-v1: passed")
+    assert ended.stdout.splitlines()[0] == "Validation report for gymnasium:Blackjack-v1 (signature: none)"
+    assert ended.stdout.rstrip().endswith("Verdict: PASS")
 
 
 def test_another_worlds_unknown_environment_ends_with_2(openenv_here: Any) -> None:
@@ -103,8 +105,8 @@ class TestRunning:
     """The environment is started and reset, unless that is left out."""
 
     def checks(self, openenv: Any, *arguments: Any) -> dict[str, dict[str, Any]]:
-        report = json.loads(openenv("validate", *arguments, "--json").stdout)
-        return {result["check_id"]: result for result in report["results"]}
+        report = json.loads(openenv("validate", *arguments, "--level", "runtime", "--json").stdout)
+        return {result["check_id"].removeprefix("runtime."): result for result in report["results"]}
 
     def broken(self, tmp_path: Path, old: str, new: str) -> Path:
         folder = scaffold(tmp_path, "my_env")
@@ -115,24 +117,26 @@ class TestRunning:
 
     def test_it_is_part_of_the_report(self, openenv: Any, tmp_path: Path) -> None:
         folder = scaffold(tmp_path, "my_env")
-        report = json.loads(openenv("validate", folder, "--json").stdout)
-        assert report["levels_run"] == ["static", "runtime"]
-        checks = ["start", "reset", "seed", "tools", "play", "end", "repeat", "sessions"]
-        assert [result["check_id"] for result in report["results"]][-len(checks) :] == checks
+        report = json.loads(openenv("validate", folder, "--level", "runtime", "--json").stdout)
+        assert report["levels_run"] == [Level.STATIC, Level.RUNTIME]
+        checks = ["startup", "reset", "seed_control", "tool_declaration_accuracy", "play", "episode_end"]
+        checks += ["process_isolation", "episode_determinism", "episode_isolation"]
+        ids = [result["check_id"] for result in report["results"]]
+        assert ids[-len(checks) :] == [f"runtime.{check}" for check in checks]
 
     def test_it_can_be_left_out(self, openenv: Any, tmp_path: Path) -> None:
         ended = openenv("validate", "--no-run", self.broken(tmp_path, TOP, f'raise RuntimeError("run")\n{TOP}'))
         assert (ended.returncode, ended.stderr) == (0, "")
-        assert "start" not in ended.stdout.split()
+        assert "runtime." not in ended.stdout
 
     def test_a_server_that_does_not_start(self, openenv: Any, tmp_path: Path) -> None:
         found = self.checks(openenv, self.broken(tmp_path, TOP, f'raise RuntimeError("run")\n{TOP}'))
-        assert found["start"]["evidence"][0].endswith("The end of its log: RuntimeError: run")
+        assert found["startup"]["evidence"][0].endswith("The end of its log: RuntimeError: run")
         assert "reset" not in found
 
     def test_a_reset_that_raises(self, openenv: Any, tmp_path: Path) -> None:
         found = self.checks(openenv, self.broken(tmp_path, RESET, '{}["a"]("'))
-        assert found["start"]["status"] == "pass"
+        assert found["startup"]["status"] == "pass"
         assert "KeyError: 'a' (" in found["reset"]["evidence"][0]
         assert "play" not in found
 
@@ -142,14 +146,14 @@ class TestRunning:
 
     def test_a_seed_that_is_not_used(self, openenv: Any, tmp_path: Path) -> None:
         found = self.checks(openenv, self.broken(tmp_path, RESET, RESET[:-1] + 'str(uuid4()) + "'))
-        assert found["seed"]["status"] == "warn"
+        assert found["seed_control"]["status"] == "fail"
 
     @pytest.mark.parametrize(
         ("root", "check", "evidence"),
         [
-            ("list[int]", "start", "Error: Expected actions that are objects in JSON, got Move."),
-            ("str", "start", "Error: Expected actions that are objects in JSON, got Move."),
-            ("dict[str, int]", "tools", "the action Move is no object with fields, so agents get"),
+            ("list[int]", "startup", "Error: Expected actions that are objects in JSON, got Move."),
+            ("str", "startup", "Error: Expected actions that are objects in JSON, got Move."),
+            ("dict[str, int]", "tool_declaration_accuracy", "the action Move is no object with fields, so agents get"),
         ],
     )
     def test_an_action_that_is_no_object_with_fields(
@@ -165,8 +169,8 @@ class TestRunning:
     def test_a_file(self, openenv: Any, tmp_path: Path) -> None:
         file = tmp_path / "mine.py"
         file.write_text(f"{FILE}\n")
-        report = json.loads(openenv("validate", f"{file}:MyEnvironment", "--json").stdout)
-        assert (report["levels_run"], report["verdict"]) == (["runtime"], "pass")
+        report = json.loads(openenv("validate", f"{file}:MyEnvironment", "--level", "runtime", "--json").stdout)
+        assert (report["levels_run"], report["verdict"]) == ([Level.RUNTIME], "pass")
         ended = openenv("validate", "--no-run", file)
         assert ended.returncode == 2
         assert "--no-run leaves the checks of a folder" in " ".join(ended.stderr.replace("│", "").split())
@@ -216,7 +220,8 @@ class TestServers:
 
     def test_settings_that_contradict_each_other(self, openenv_here: Any, url: str) -> None:
         for arguments, said in (
-            ((url, "--url", url), "Cannot combine"),
+            ((".", "--url", url), "Cannot combine a local path argument with --url runtime validation"),
+            (("http://127.0.0.1:9", "--url", url), "Conflicting runtime targets provided via argument and --url"),
             ((url, "--local"), "--local checks a folder"),
         ):
             ended = openenv_here("validate", *arguments)
@@ -262,10 +267,12 @@ app = create_app(DoorEnvironment, CallToolAction, CallToolObservation, env_name=
 def test_a_reset_of_a_tool_environment_need_not_give_a_result_of_a_tool(openenv_here: Any, tmp_path: Path) -> None:
     manifest = "name: door_env\napp: door_env.server.app:app\n"
     files = {"openenv.yaml": manifest, "__init__.py": "", "server/__init__.py": "", "server/app.py": TOOL_SERVER}
-    shown = openenv_here("validate", write_files(tmp_path / "door_env", files), "--json").stdout
+    folder = write_files(tmp_path / "door_env", files)
+    shown = openenv_here("validate", folder, "--level", "runtime", "--json").stdout
     found = {each["check_id"]: each for each in json.loads(shown)["results"]}
-    assert (found["start"]["status"], found["reset"]["status"], found["seed"]["status"]) == ("pass", "pass", "pass")
-    assert not [line for line in found["classes"]["evidence"] if "`app:" in line]  # named from the folder above
+    for check in ("startup", "reset", "seed_control"):
+        assert found[f"runtime.{check}"]["status"] == "pass"
+    assert not [line for line in found["static.classes"]["evidence"] if "`app:" in line]  # named from the folder above
 
 
 def test_the_static_level_runs_nothing(openenv_here: Any, tmp_path: Path) -> None:
@@ -273,11 +280,12 @@ def test_the_static_level_runs_nothing(openenv_here: Any, tmp_path: Path) -> Non
     shown = openenv_here(
         "validate", folder, "--level", "static", "--skip-build", "--policy", "v1", "--local", "--json"
     ).stdout
-    assert json.loads(shown)["levels_run"] == ["static"]
+    assert json.loads(shown)["levels_run"] == [Level.STATIC]
 
 
 def test_a_server_without_a_websocket_is_a_warning_where_it_resets_over_http(openenv: Any, tmp_path: Path) -> None:
-    shown = openenv("validate", diary_env(tmp_path), "--json").stdout
+    shown = openenv("validate", diary_env(tmp_path), "--level", "runtime", "--json").stdout
     found = {each["check_id"]: each for each in json.loads(shown)["results"]}
-    assert (found["start"]["status"], "no WebSocket at /ws" in found["start"]["evidence"][0]) == ("warn", True)
-    assert "reset" not in found
+    assert json.loads(shown)["verdict"] != "pass"
+    assert "no WebSocket at /ws" in found["runtime.startup_advice"]["evidence"][0]
+    assert "runtime.reset" not in found

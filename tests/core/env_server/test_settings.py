@@ -32,12 +32,12 @@ ADDED_TO = {"traces_leave_out"}
 WITHOUT_OPTION = {"idle_timeout_s", "max_message_size_mb", "header_timeout_s", "body_timeout_s", "token", "mode"}
 WITHOUT_OPTION |= {"traces_named_only"}
 OUT_OF_BOUNDS: dict[str, Any] = {"journal": 5, "token": "two words", "allowed_hosts": ["a b"], "mode": "training"}
-OUT_OF_BOUNDS |= {"traces": 5, "traces_named_only": "yes", "traces_leave_out": ["screenshot"]}
+OUT_OF_BOUNDS |= {"measure_cpu": "yes", "traces": 5, "traces_named_only": "yes", "traces_leave_out": ["screenshot"]}
 OUT_OF_BOUNDS |= {"allowed_origins": ["example.com"], "telemetry": "yes", "debug": 2, "auth": "off", "isolation": "all"}
 OTHERS: dict[str, Any] = {"journal": "j", "token": "t", "allowed_hosts": ("a", "b"), "mode": "production"}
 OTHERS |= {"allowed_origins": ("https://a.test", "http://b.test"), "telemetry": True, "debug": True, "auth": "none"}
 OTHERS |= {"isolation": "process", "traces": "t.db", "traces_sample": 0.5, "traces_named_only": True}
-OTHERS |= {"tokens": "t.toml", "traces_leave_out": ("reset.seed", "observation.png")}
+OTHERS |= {"measure_cpu": True, "tokens": "t.toml", "traces_leave_out": ("reset.seed", "observation.png")}
 
 
 def test_keyword_arguments_and_settings_are_the_same() -> None:

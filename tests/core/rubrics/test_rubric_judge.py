@@ -17,10 +17,11 @@ from openenv.core.client.generic import GenericEnvClient
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, Observation, State
-from openenv.core.exceptions import ConfigurationError, OpenEnvError
+from openenv.core.exceptions import ConfigurationError, ServerError
 from openenv.core.llm.limits import LimitedClient
 from openenv.core.llm_client import LLMClient, OpenAIClient
 from openenv.core.rubrics import LLMJudge, Rubric, RubricJudge, VerdictError
+from openenv.core.wire.results import ParticipantUsage
 
 CRITERIA = """
 criteria:
@@ -201,11 +202,21 @@ def test_sessions_go_on_when_a_judge_fails_and_do_not_wait_for_each_other(
         assert (result.reward, result.reward_components) == (1.0, {"polite": 1.0})
         assert result.metadata is not None
         assert "please" in result.metadata["reward_evidence"]["RubricJudge"][0]["prompt"]
-        with pytest.raises(OpenEnvError, match="The reward component 'RubricJudge' raised RateLimitError"):
-            client.step({"text": "busy"})
-        with pytest.raises(OpenEnvError, match="'RubricJudge' raised VerdictError: Expected one object of JSON"):
+        used = ParticipantUsage(1, 10, 5, None, "judge")
+        assert result.participants == {"RubricJudge": used}
+        assert client.step({"text": "please"}).participants == {"RubricJudge": used + used}
+        with pytest.raises(
+            ServerError, match="'RubricJudge' raised VerdictError: Expected one object of JSON"
+        ) as unread:
             client.step({"text": "unsure"})
-        assert client.step({"text": "please"}).reward == 1.0
+        assert unread.value.details["participants"]["RubricJudge"]["input_tokens"] == 40  # two answers more
+        with pytest.raises(ServerError, match="The reward component 'RubricJudge' raised RateLimitError"):
+            client.step({"text": "busy"})
+        result = client.step({"text": "please"})
+        assert result.reward == 1.0
+        assert result.participants == {"RubricJudge": ParticipantUsage(6, model="judge")}  # an answer did not come
+        client.reset()
+        assert client.step({"text": "please"}).participants == {"RubricJudge": used}
         released.set()
         slow.join(60)
 

@@ -128,6 +128,11 @@ def has_image(tag: str) -> bool:
     return subprocess.run(["docker", "image", "inspect", tag], capture_output=True).returncode == 0
 
 
+def id_of(tag: str) -> str:
+    """Return the digest of an image, ``sha256:...``."""
+    return _docker("image", "inspect", "--format", "{{.Id}}", tag)
+
+
 def containers(*options: str) -> list[str]:
     """Return the ids of the containers that there are, as ``docker ps`` lists them with further options."""
     return _docker("ps", "--all", "--quiet", "--no-trunc", *options).split()

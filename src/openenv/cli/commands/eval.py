@@ -342,6 +342,8 @@ def _spending_rows(evaluation: "Evaluation") -> list[tuple[str, str, str]]:
             rows.append((name, f"{total / spending.episodes:,.1f}", f"{total:,} in all"))
     if spending.seconds is not None:
         rows.append(("seconds", f"{spending.seconds / spending.episodes:,.2f}", f"{spending.seconds:,.1f} in all"))
+        if spending.cpu_s is not None:
+            rows.append(("CPU seconds", f"{spending.cpu_s / spending.episodes:,.3f}", f"{spending.cpu_s:,.2f} in all"))
         if spending.price_usd is None:
             rows.append(("price, $", "not known", ""))
     if spending.price_usd is not None:

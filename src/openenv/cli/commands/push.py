@@ -1,7 +1,7 @@
 """``openenv push``: publish an environment's folder, as a Space on the Hub or as an image in a registry."""
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -27,11 +27,15 @@ from openenv.images.context import WHEELS
 from openenv.images.dockerfile import Dockerfile
 from openenv.images.registry import image_name, push_image
 from openenv.validation.code_checks import offers_only_tools
-from openenv.validation.report import CHECKS, CheckResult, run_check
+from openenv.validation.findings import run_check
+from openenv.validation.folder_checks import CHECKS
+from openenv.validation.policy import OWN_POLICY, failing, load_policy
+from openenv.validation.report import CheckResult
 from openenv.validation.source import Source, read_source
 
 YOU = "YOU"
 """Owner of the Space in a dry run, which does not look up the account that is logged in."""
+SECRETS = "static.secrets"
 SETTINGS = ("--private", "--hardware", "--env-var", "--secret")
 """Options that change a Space, beside its files."""
 
@@ -183,20 +187,22 @@ def _check_structure(folder: Path) -> None:
 
 def _check(staged: Path, *, only_secrets: bool) -> None:
     """Refuse what can't work once it is published, and files that would publish a secret."""
-    failed = [result for result in _results(read_source(staged), only_secrets) if result.status == "fail"]
+    failed = failing(_results(read_source(staged), only_secrets), load_policy(OWN_POLICY))
     for result in failed:
         typer.echo(f"{result.check_id}:", err=True)
-        for text in (*result.evidence, *(f"→ {remedy}" for remedy in result.remediation)):
+        remedies = (result.remediation or "").splitlines()
+        for text in (*result.evidence, *(f"→ {remedy}" for remedy in remedies)):
             typer.echo(f"  {text}", err=True)
     if not failed:
         return
-    if any(result.check_id == "secrets" for result in failed):
+    if any(result.check_id == SECRETS for result in failed):
         raise ConfigurationError("Nothing was pushed. What is no secret after all can be left out with --exclude.")
     raise ConfigurationError("Nothing was pushed; correct that first. With --skip-validation it is pushed as it is.")
 
 
-def _results(source: Source, only_secrets: bool) -> Iterator[CheckResult]:
-    return (run_check(check, source) for check in CHECKS if check.id == "secrets" or not only_secrets)
+def _results(source: Source, only_secrets: bool) -> list[CheckResult]:
+    checks = [check for check in CHECKS if check.id == SECRETS or not only_secrets]
+    return [result for check in checks for result in run_check(check, source)]
 
 
 def _add_wheel(staged: Path) -> None:

@@ -247,7 +247,8 @@ def _task_line(task: TaskEpisodes) -> str:
     rewards = ""
     if task.mean_reward is not None:
         rewards = f"{task.min_reward:+.3f} to {task.max_reward:+.3f}, mean {task.mean_reward:+.3f}"
-    return f"{task.environment:<20} {named:<30} {task.episodes:>6} episodes  {rewards}"
+    failed = f", {task.failed} failed" if task.failed else ""
+    return f"{task.environment:<20} {named:<30} {task.episodes:>6} episodes{failed}  {rewards}"
 
 
 def _task_of(episode: Episode) -> str:

@@ -1,9 +1,13 @@
 """``openenv validate``: check an environment's folder, and that the environment runs."""
 
 import json
-from dataclasses import replace
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from threading import current_thread, main_thread
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -11,22 +15,31 @@ from rich.markup import escape
 
 from openenv.auto.discovery import find_environment, located
 from openenv.auto.making import server_of
+from openenv.auto.manifest import MANIFEST_FILE
 from openenv.auto.target import PLAYED, Target, TargetKind
 from openenv.cli.groups import RefusalError
 from openenv.cli.options import AsJson
 from openenv.cli.targets import refusing
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 from openenv.validation.adapted_checks import validate_adapted
-from openenv.validation.report import CheckResult, Report, validate_folder
-from openenv.validation.run_checks import LEVEL as RUNTIME
+from openenv.validation.own_policy import chosen_policy, report_of_run, validate_folder
+from openenv.validation.policy import OWN_POLICY, PolicyError, SeverityPolicy, load_policy
+from openenv.validation.report import CheckResult, ValidationReport, write_report
 from openenv.validation.run_process import run_in_process
+from openenv.validation.runner import run_validation
+from openenv.validation.runtime.artifacts import write_runtime_bundle
+from openenv.validation.signature import SignatureError, UnsupportedPackageError, detect_signature
 from openenv.validation.trials import RunLimits
+from openenv.validation.types import CheckStatus, Lane, Level, Severity, Verdict
 from openenv.validation.url_checks import TIMEOUT_S, UrlReport, validate_url
 
-MARKS = {"pass": "[green]✓[/]", "warn": "[yellow]![/]", "fail": "[red]✗[/]"}
-VERDICTS = {"pass": "[green]passed[/]", "warn": "[yellow]passed with warnings[/]", "fail": "[red]failed[/]"}
+EXIT_PASS, EXIT_FAIL, EXIT_UNSUPPORTED, EXIT_INTERNAL = range(4)
+MARKS = {"pass": "[green]✓[/]", "fail": "[red]✗[/]"}
+VERDICTS = {"pass": "[green]passed[/]", "fail": "[red]failed[/]"}
+COLORS = {"PASS": "green", "WARN": "yellow", "SKIP": "dim", "FAIL": "red", "ERROR": "red"}
 MAX_EVIDENCE = 10
-_NEEDED_TO_RUN = ("manifest", "syntax")
+Report = ValidationReport | UrlReport
+LEVELS = {level.name.lower(): level for level in Level}
 
 Given = Annotated[
     str | None,
@@ -50,23 +63,32 @@ TimeoutS = Annotated[
         show_default=False,
     ),
 ]
-Level = Annotated[
-    Literal["static", "runtime", "semantic"] | None,
+LevelName = Annotated[
+    str,
     typer.Option(
-        help="static runs nothing, as --no-run; the others run the environment.  [default: runtime]", hidden=True
+        "--level",
+        metavar="LEVEL",
+        help="Highest level of checks: static runs nothing, runtime plays episodes, semantic and statistical judge "
+        "tasks and rewards.",
     ),
 ]
-SkipBuild = Annotated[bool, typer.Option("--skip-build", help="Has no effect: no image is built here.", hidden=True)]
+SkipBuild = Annotated[bool, typer.Option("--skip-build", help="With the policies v1 and v2: build and run nothing.")]
 Policy = Annotated[
-    Literal["v1", "v2"] | None,
-    typer.Option(help="Has no effect: each check decides whether its finding is an error or a warning.", hidden=True),
+    str | None,
+    typer.Option(
+        metavar="POLICY",
+        help=f"Policy that says which checks there are, and how much each weighs: {OWN_POLICY}, v1 or v2.  [default: "
+        f"{OWN_POLICY}; v2 for a folder whose openenv.yaml has `validation:`, v1 at the level static]",
+        show_default=False,
+    ),
 ]
 Local = Annotated[bool, typer.Option("--local", help="Read TARGET as no URL.", hidden=True)]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show every finding, and what was expected and found.")]
-Run = Annotated[
-    bool, typer.Option("--run/--no-run", help="Run the environment too: play episodes, twice, in two processes.")
+Run = Annotated[bool, typer.Option("--run/--no-run", help="Run the environment too; --no-run is --level static.")]
+Output = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Write the report as JSON to this file too, and its evidence to FILE's folder."),
 ]
-Output = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the report as JSON to this file too.")]
 
 
 def validate(
@@ -74,7 +96,7 @@ def validate(
     run: Run = True,
     url: Url = None,
     timeout_s: TimeoutS = None,
-    level: Level = None,
+    level: LevelName = "semantic",
     skip_build: SkipBuild = False,
     policy: Policy = None,
     local: Local = False,
@@ -86,23 +108,37 @@ def validate(
 
     What has no folder, as PREFIX:ID or a file of Python, is only run. A server is only read.
 
-    Ends with status 0 if no check failed, 1 if one did, 2 if the target is no environment and no server.
+    Ends with status 0 if no check failed, 1 if one did, 2 if the target is no environment and no server, 3 if the
+    checks could not be made, as for a policy that does not exist.
     """
-    if url is not None and target is not None:
-        raise ConfigurationError(
-            f"Cannot combine a local path argument with --url: got {target} and {url}; leave one out."
-        )
-    if url is not None and local:
-        raise ConfigurationError(f"--local checks a folder, and {url} is a server's address; leave one out.")
-    limits = RunLimits(timeout_s or RunLimits.answer_s) if run and level != "static" else None
+    if level not in LEVELS:
+        typer.echo(f"Error: unknown level {level!r}; expected one of {sorted(LEVELS)}", err=True)
+        raise typer.Exit(EXIT_INTERNAL)
+    address = _address(target, url, local=local)
     try:
-        if url is not None:
-            report: Report | UrlReport = validate_url(url, timeout_s or TIMEOUT_S)
-        else:
-            report = _report_of(_read("." if target is None else target, limits, local=local), limits, timeout_s)
-    except EnvironmentNotFoundError as error:
+        if output is not None and not output.parent.is_dir():
+            raise PolicyError(f"report output directory does not exist: there is no folder {output.parent}")
+        with _interrupted_by_sigterm():
+            if address is not None:
+                report: Report = _server_report(address, timeout_s, must_answer=url is None)
+            else:
+                max_level = LEVELS[level] if run else Level.STATIC
+                validation = _Validation(max_level, skip_build, policy, timeout_s, local, output)
+                report = validation.report("." if target is None else target)
+    except (EnvironmentNotFoundError, SignatureError, UnsupportedPackageError) as error:
         raise RefusalError(str(error)) from error
-    text = json.dumps(report.as_json(), indent=2, ensure_ascii=False)
+    except PolicyError as error:
+        typer.echo(f"Internal error: {error}", err=True)
+        raise typer.Exit(EXIT_INTERNAL) from error
+    _show(report, output, as_json=as_json, verbose=verbose)
+
+
+def _show(report: Report, output: Path | None, *, as_json: bool, verbose: bool) -> None:
+    """Write and print a report, and end the command with its status."""
+    if isinstance(report, UrlReport):
+        text, has_failed = json.dumps(report.as_json(), indent=2, ensure_ascii=False), not report.passed
+    else:
+        text, has_failed = write_report(report), report.verdict is Verdict.FAIL
     if output is not None:
         output.write_text(f"{text}\n", encoding="utf-8")
     if as_json:
@@ -110,72 +146,161 @@ def validate(
     elif isinstance(report, UrlReport):
         _print_server(report, Console(highlight=False), verbose=verbose)
     else:
-        _print(report, Console(highlight=False), verbose=verbose)
-    has_failed = not report.passed if isinstance(report, UrlReport) else report.verdict == "fail"
-    raise typer.Exit(1 if has_failed else 0)
+        _print(report, Console(highlight=False, soft_wrap=True), verbose=verbose)
+    raise typer.Exit(EXIT_FAIL if has_failed else EXIT_PASS)
 
 
-def _read(given: str, limits: RunLimits | None, *, local: bool) -> Target:
-    """Read the target; a folder is a folder, whether there is an environment of its name or not."""
-    with refusing():
-        is_folder = bool(given) and Path(given).is_dir()
-        target = Target.of(Path(given) if is_folder else given).required(PLAYED, "`openenv validate`")
-        target = located(target, trusted=limits is None)
-    if target.kind is TargetKind.ADDRESS and local:
-        raise ConfigurationError(f"--local checks a folder, and {given} is a server's address; leave one out.")
-    return target
+def _address(target: str | None, url: str | None, *, local: bool) -> str | None:
+    """Return the address of a server that is to be checked, if the command line has one."""
+    given = target if target is not None and target.startswith(("http://", "https://")) else None
+    if url is not None and target is not None and given is None:
+        raise ConfigurationError(
+            f"Cannot combine a local path argument with --url runtime validation: got {target} and {url}; leave one "
+            "out."
+        )
+    if url is not None and given not in (None, url):
+        raise ConfigurationError(
+            f"Conflicting runtime targets provided via argument and --url: {given} and {url}; leave one out."
+        )
+    address = url or given
+    if address is not None and local:
+        raise _local_refused(address)
+    return address
 
 
-def _report_of(target: Target, limits: RunLimits | None, timeout_s: float | None) -> Report | UrlReport:
-    """Check a server, or an environment, which is run where there are limits for that."""
-    if target.kind is TargetKind.ADDRESS:
-        report = validate_url(target.text, timeout_s or TIMEOUT_S)
-        if not report.answered:
-            raise EnvironmentNotFoundError(f"No server answers at {target.text}. Start it, or correct the address.")
-        return report
-    if target.kind in (TargetKind.NAME, TargetKind.FOLDER):
-        folder = find_environment(target).folder if target.kind is TargetKind.NAME else Path(target.text)
-        static = validate_folder(folder)
-        return static if limits is None or not _can_be_read(static) else _with_run(static, limits)
-    package = find_environment(target) if target.kind is TargetKind.FILE else None
-    if limits is None:
-        raise typer.BadParameter(f"--no-run leaves the checks of a folder, and {target.text} has none.")
-    if package is not None:
-        return Report(str(target), "", {}, run_in_process(str(target), limits), (RUNTIME,))
-    if target.kind is TargetKind.ADAPTED:
-        return validate_adapted(target.text)
-    server = server_of(target)
+def _local_refused(address: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"--local cannot be combined with a running URL: --local checks a folder, and {address} is a server's "
+        "address; leave one out."
+    )
+
+
+def _server_report(address: str, timeout_s: float | None, *, must_answer: bool) -> UrlReport:
+    report = validate_url(address, timeout_s or TIMEOUT_S)
+    if must_answer and not report.answered:
+        raise EnvironmentNotFoundError(f"No server answers at {address}. Start it, or correct the address.")
+    return report
+
+
+@contextmanager
+def _interrupted_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM act as Ctrl-C, after which all that was started is ended."""
+    if current_thread() is not main_thread():  # in a program, where signals are not the command's
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        return validate_url(server.launch(), timeout_s or TIMEOUT_S, server.token)
+        yield
     finally:
-        server.shut_down()
+        signal.signal(signal.SIGTERM, before)
 
 
-def _can_be_read(report: Report) -> bool:
-    """Return whether manifest and code can be read; else a run would only repeat the errors."""
-    return all(result.status != "fail" for result in report.results if result.check_id in _NEEDED_TO_RUN)
+@dataclass(frozen=True)
+class _Validation:
+    """Validation that the command line describes, by its options."""
+
+    max_level: Level
+    skip_build: bool
+    policy: str | None
+    timeout_s: float | None
+    local: bool
+    output: Path | None
+
+    @property
+    def limits(self) -> RunLimits:
+        """Limits of a run."""
+        return RunLimits(self.timeout_s or RunLimits.answer_s)
+
+    @property
+    def bundle(self) -> Path | None:
+        """Folder of the evidence, beside the file of the report."""
+        return None if self.output is None else self.output.with_name(f"{self.output.stem}.artifacts")
+
+    def report(self, given: str) -> Report:
+        """Check a target."""
+        target = self._read(given)
+        if target.kind is TargetKind.ADDRESS:
+            if self.local:
+                raise _local_refused(target.text)
+            return _server_report(target.text, self.timeout_s, must_answer=True)
+        if target.kind in (TargetKind.NAME, TargetKind.FOLDER):
+            is_name = target.kind is TargetKind.NAME
+            return self._folder_report(find_environment(target).folder if is_name else Path(target.text))
+        if self.policy not in (None, OWN_POLICY):
+            raise ConfigurationError(f"--policy {self.policy} is for folders, and {target.text} is none.")
+        if self.max_level is Level.STATIC:
+            raise typer.BadParameter(f"--no-run leaves the checks of a folder, and {target.text} has none.")
+        return self._run_report(target)
+
+    def _read(self, given: str) -> Target:
+        """Read the target; a folder is a folder, whether there is an environment of its name or not."""
+        with refusing():
+            is_folder = bool(given) and Path(given).is_dir()
+            target = Target.of(Path(given) if is_folder else given).required(PLAYED, "`openenv validate`")
+            return located(target, trusted=self.max_level is Level.STATIC)
+
+    def _folder_report(self, folder: Path) -> ValidationReport:
+        if not (folder / MANIFEST_FILE).is_file():
+            detect_signature(folder)  # which says what is wrong
+        name = self.policy or chosen_policy(folder)
+        if name == OWN_POLICY:
+            report = validate_folder(folder, self.max_level, self.limits)
+            if self.bundle is not None:
+                write_runtime_bundle(self.bundle, report)
+            return report
+        return run_validation(
+            folder,
+            max_level=self.max_level,
+            skip_build=self.skip_build,
+            policy=None if name is None else load_policy(name),
+            artifacts_dir=self.bundle,
+        )
+
+    def _run_report(self, target: Target) -> Report:
+        """Check what has no folder: a file, another library's environment, a Space or an image."""
+        if target.kind is TargetKind.FILE:
+            find_environment(target)
+            return report_of_run(str(target), run_in_process(str(target), self.limits, self.max_level))
+        if target.kind is TargetKind.ADAPTED:
+            return validate_adapted(target.text)
+        server = server_of(target)
+        try:
+            return validate_url(server.launch(), self.timeout_s or TIMEOUT_S, server.token)
+        finally:
+            server.shut_down()
 
 
-def _with_run(report: Report, limits: RunLimits) -> Report:
-    """Run the environment of a report, and add the findings."""
-    results = run_in_process(Path(report.target), limits)
-    return replace(report, results=[*report.results, *results], levels=(*report.levels, RUNTIME))
-
-
-def _print(report: Report, console: Console, *, verbose: bool) -> None:
+def _print(report: ValidationReport, console: Console, *, verbose: bool) -> None:
+    signature = "none" if report.signature is None else report.signature.value
+    levels = ", ".join(level.name.lower() for level in report.levels_run)
+    console.print(f"Validation report for {escape(report.target)} (signature: {signature})")
+    console.print(f"  policy {report.policy_version} · levels run: {levels}")
+    policy = load_policy(report.policy_version)
     for result in report.results:
-        console.print(f"{MARKS[result.status]} [bold]{result.check_id:<12}[/] {escape(result.measured)}")
-        _print_findings(result, console, len(result.evidence) if verbose else MAX_EVIDENCE)
-    console.print(f"\n{escape(report.target)}: {VERDICTS[report.verdict]}")
+        word = _word(result, policy)
+        subject = escape(str(result.measured.get("subject", "")))
+        line = f"  [{COLORS[word]}]{word:<5}[/] {result.check_id} ({result.duration_s:.2f}s)  {subject}"
+        console.print(line.rstrip())
+        if result.status is not CheckStatus.PASS:
+            _print_evidence(result, console, len(result.evidence) if verbose else MAX_EVIDENCE)
+    word = report.verdict.name
+    console.print(f"Verdict: [{COLORS[word]}]{word}[/]")
 
 
-def _print_findings(result: CheckResult, console: Console, limit: int) -> None:
+def _word(result: CheckResult, policy: SeverityPolicy) -> str:
+    """Return the word for a result: its status, but ``WARN`` for a failure that fails nothing."""
+    entry = policy.entries_for_lane(Lane.LOCAL).get(result.check_id)
+    is_warning = result.status is CheckStatus.FAIL and entry is not None and entry.severity is not Severity.FAIL
+    return "WARN" if is_warning else result.status.name
+
+
+def _print_evidence(result: CheckResult, console: Console, limit: int) -> None:
     for text in result.evidence[:limit]:
-        console.print(f"    {escape(text)}")
+        console.print(f"          {escape(text)}")
     if len(result.evidence) > limit:
-        console.print(f"    and {len(result.evidence) - limit} more; --verbose lists all")
-    for remedy in result.remediation:
-        console.print(f"    [dim]→ {escape(remedy)}[/]")
+        console.print(f"          and {len(result.evidence) - limit} more; --verbose lists all")
+    for remedy in (result.remediation or "").splitlines():
+        console.print(f"          remediation: {escape(remedy)}")
 
 
 def _print_server(report: UrlReport, console: Console, *, verbose: bool) -> None:

@@ -11,6 +11,7 @@ from typing_extensions import TypeVar
 
 from openenv.core.exceptions import InvalidRewardError, MissingRewardError
 from openenv.core.wire.results import (
+    CPU_SECONDS,
     PARTICIPANTS,
     REWARD_SIGNALS,
     REWARD_WEIGHTS,
@@ -185,6 +186,12 @@ class StepResult(Done, Generic[ObsT]):
     def participants(self) -> dict[str, ParticipantUsage]:
         """Usage of the environment's participants, such as a user or an opponent, in the episode so far, by name."""
         return participants_of(self._reported(PARTICIPANTS))
+
+    @property
+    def cpu_s(self) -> float | None:
+        """Seconds of CPU that the environment has used in the episode; ``None`` where its server measures none."""
+        seconds = self._reported(CPU_SECONDS)
+        return float(seconds) if _is_number(seconds) and 0 <= seconds < math.inf else None
 
     def _reported(self, name: str) -> Any:
         """Return a value of the metadata; a public server sends them in the observation."""

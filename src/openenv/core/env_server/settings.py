@@ -65,6 +65,7 @@ class ServerSettings(TypedDict, total=False):
     allowed_hosts: Sequence[str] | None
     allowed_origins: Sequence[str] | None
     debug: bool | None
+    measure_cpu: bool | None
 
 
 class Kind(Protocol):
@@ -519,6 +520,9 @@ class ServerConfig:
         False, Flag(), "Logs and telemetry", "Send OpenTelemetry traces to the address in OTEL_*."
     )
     debug: bool = _setting(False, Flag(), "Logs and telemetry", "Send clients the traceback of an environment's error.")
+    measure_cpu: bool = _setting(
+        False, Flag(), "Logs and telemetry", "Send the CPU seconds of an episode in the metadata of its results."
+    )
 
     def __post_init__(self) -> None:
         for setting in SETTINGS.values():

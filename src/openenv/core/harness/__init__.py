@@ -17,11 +17,16 @@ if TYPE_CHECKING:
     from openenv.core.harness.records import RolloutEvent as RolloutEvent
     from openenv.core.harness.records import ToolResult as ToolResult
     from openenv.core.harness.records import ToolTraceEntry as ToolTraceEntry
+    from openenv.core.harness.records import TraceEntry as TraceEntry
     from openenv.core.harness.records import VerifyResult as VerifyResult
     from openenv.core.harness.rollout import build_harness_rollout_func as build_harness_rollout_func
+    from openenv.core.harness.session import LoopOwningSession as LoopOwningSession
     from openenv.core.harness.session import ResourceSession as ResourceSession
     from openenv.core.harness.session import ResourceSessionFactory as ResourceSessionFactory
     from openenv.core.harness.session import StepEnvSessionAdapter as StepEnvSessionAdapter
+    from openenv.core.harness.session import TrainableSession as TrainableSession
+    from openenv.core.harness.training import TrainingTrace as TrainingTrace
+    from openenv.core.harness.training import TrainingTurn as TrainingTurn
     from openenv.core.wire.mcp_types import RESERVED_TOOL_NAMES as RESERVED_TOOL_NAMES
 else:
     _PACKAGE = "openenv.core.harness"
@@ -40,10 +45,18 @@ else:
                 "RolloutEvent",
                 "ToolResult",
                 "ToolTraceEntry",
+                "TraceEntry",
                 "VerifyResult",
             ),
             f"{_PACKAGE}.rollout": ("build_harness_rollout_func",),
-            f"{_PACKAGE}.session": ("ResourceSession", "ResourceSessionFactory", "StepEnvSessionAdapter"),
+            f"{_PACKAGE}.session": (
+                "LoopOwningSession",
+                "ResourceSession",
+                "ResourceSessionFactory",
+                "StepEnvSessionAdapter",
+                "TrainableSession",
+            ),
+            f"{_PACKAGE}.training": ("TrainingTrace", "TrainingTurn"),
             "openenv.core.wire.mcp_types": ("RESERVED_TOOL_NAMES",),
         },
     )

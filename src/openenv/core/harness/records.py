@@ -1,7 +1,7 @@
 """What a rollout by a harness consists of: messages, calls of tools, the model's turns, limits, the outcome."""
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict
 
 from openenv.core.llm_client import LLMResponse
 from openenv.core.wire.mcp_types import Tool
@@ -151,3 +151,29 @@ class ModelStep(Protocol):
             tools: Tools that the model may call.
             sampling: Sampling parameters, from the limits of the run.
         """
+
+
+class TraceEntry(TypedDict, total=False):
+    """One call of a model by an agent that has a loop of its own, as far as it was captured.
+
+    Attributes:
+        request: The request, in OpenAI's form.
+        response: The answer, in OpenAI's form.
+        prompt_token_ids: Tokens that the engine read.
+        completion_token_ids: Tokens that it sampled.
+        completion_tokens: Their texts.
+        per_token_logps: Log-probability of each sampled token.
+        loss_mask: 1 for each token to be trained on, else 0, over prompt and completion.
+        reward: Reward of the turn; ``None`` if it has none.
+        metadata: Anything else, such as ``node_id`` and ``sampling_params``.
+    """
+
+    request: dict[str, Any]
+    response: dict[str, Any]
+    prompt_token_ids: list[int]
+    completion_token_ids: list[int]
+    completion_tokens: list[str]
+    per_token_logps: list[float]
+    loss_mask: list[int]
+    reward: float | None
+    metadata: dict[str, Any]

@@ -14,9 +14,17 @@ from openenv.core.harness.records import (
     RolloutEvent,
     ToolResult,
     ToolTraceEntry,
+    TraceEntry,
     VerifyResult,
 )
-from openenv.core.harness.session import ResourceSession, ResourceSessionFactory, StepEnvSessionAdapter
+from openenv.core.harness.session import (
+    LoopOwningSession,
+    ResourceSession,
+    ResourceSessionFactory,
+    StepEnvSessionAdapter,
+    TrainableSession,
+)
+from openenv.core.harness.training import TrainingTrace, TrainingTurn
 from openenv.core.rubrics.bounds import reaches
 from openenv.core.wire.mcp_types import RESERVED_TOOL_NAMES
 
@@ -26,6 +34,7 @@ __all__ = [
     "HarnessAdapter",
     "HarnessRolloutResult",
     "HarnessRunLimits",
+    "LoopOwningSession",
     "MCPHarnessAdapter",
     "Message",
     "ModelStep",
@@ -37,6 +46,10 @@ __all__ = [
     "StepEnvSessionAdapter",
     "ToolResult",
     "ToolTraceEntry",
+    "TraceEntry",
+    "TrainableSession",
+    "TrainingTrace",
+    "TrainingTurn",
     "VerifyResult",
     "build_harness_rollout_func",
 ]

@@ -2,14 +2,17 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel
 
 from openenv.core.client.results import StepResult
 from openenv.core.exceptions import ToolArgumentsError
-from openenv.core.harness.records import Message, ToolResult, VerifyResult
+from openenv.core.harness.records import Message, ToolResult, TraceEntry, VerifyResult
 from openenv.core.wire.mcp_types import RESERVED_TOOL_NAMES, Tool
+
+if TYPE_CHECKING:
+    from openenv.core.harness.training import TrainingTrace
 
 # What a builder of actions raises for arguments that lack something, have too much, or have values of another kind.
 _ARGUMENT_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
@@ -57,6 +60,46 @@ class ResourceSession(ABC):
     @abstractmethod
     def close(self) -> None:
         """End the session."""
+
+
+@runtime_checkable
+class LoopOwningSession(Protocol):
+    """Session whose agent has a loop of its own, and calls its model through a proxy that keeps the calls."""
+
+    def wait_for_completion(self, timeout_s: float | None = None) -> int:
+        """Wait until the agent has ended, and return its exit status.
+
+        Args:
+            timeout_s: Seconds to wait; the session's own limit if ``None``.
+
+        Raises:
+            TimeoutError: The agent has not ended by then.
+        """
+
+    def fetch_proxy_trace(self) -> list[TraceEntry]:
+        """Return the calls of the model, in the order of time."""
+
+
+@runtime_checkable
+class TrainableSession(Protocol):
+    """Session whose agent has a loop of its own, and whose model's tokens can be trained on."""
+
+    def wait_for_completion(self, timeout_s: float | None = None) -> int:
+        """Wait until the agent has ended, and return its exit status.
+
+        Args:
+            timeout_s: Seconds to wait; the session's own limit if ``None``.
+
+        Raises:
+            TimeoutError: The agent has not ended by then. The turns until then can be trained on.
+        """
+
+    def fetch_training_trace(self) -> "TrainingTrace":
+        """Return the turns with the tokens that the engine read and sampled.
+
+        Raises:
+            ValueError: A turn can't be trained on.
+        """
 
 
 SessionT = TypeVar("SessionT", bound=ResourceSession)

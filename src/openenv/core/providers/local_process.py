@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -236,8 +236,8 @@ class LocalProcessProvider(RuntimeProvider):
         own = {} if venv is None else venv.variables
         held = [] if venv is None else [venv.descriptor]  # by the server, until it ends
         return subprocess.Popen(  # noqa: S603  # our own command; the environment is the caller's choice
-            command,
-            env={"PYTHONBREAKPOINT": _BREAKPOINT, **os.environ, "PYTHONUNBUFFERED": "1", **own, **variables},
+            self._wrapped(command),
+            env={"PYTHONBREAKPOINT": _BREAKPOINT, **self._inherited(), "PYTHONUNBUFFERED": "1", **own, **variables},
             stdin=subprocess.PIPE,
             stdout=self._log,
             stderr=subprocess.STDOUT,
@@ -245,6 +245,14 @@ class LocalProcessProvider(RuntimeProvider):
             # Ctrl-C in the terminal is for this process, which then stops the server in order.
             start_new_session=True,
         )
+
+    def _wrapped(self, command: Sequence[str]) -> Sequence[str]:
+        """Return the command that starts the server's; for subclasses that confine it."""
+        return command
+
+    def _inherited(self) -> Mapping[str, str]:
+        """Return the variables of this process that the server has."""
+        return os.environ
 
     def _refuse_options(self, options: Mapping[str, Any]) -> None:
         if options:

@@ -100,7 +100,7 @@ class GroupJudge:
         numbers = {text: str(number) for number, text in enumerate(distinct, 1)}
         prompt = self._prompt(written[0][:shared], numbers)
         exchange = await request_verdict(
-            self._client, prompt, lambda answer: _read(answer, list(numbers.values())), self._attempts
+            self._client.respond, prompt, lambda answer: _read(answer, list(numbers.values())), self._attempts
         )
         verdicts = [exchange.verdict[numbers[text]] for text in own]
         return GroupVerdict([score for score, _ in verdicts], [reason for _, reason in verdicts], exchange.attempts)

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from openenv.core.llm_client import LLMClient
-from openenv.core.rubrics.base import Rubric
+from openenv.core.rubrics.judge import Judge
 from openenv.core.rubrics.verdicts import VerdictError, number_verdict
 
 __all__ = ["LLMJudge", "VerdictError"]
 
 
-class LLMJudge(Rubric):
+class LLMJudge(Judge):
     """Score of a language model, read from its answer to a prompt. Calls are ``async``.
 
     Args:
@@ -48,13 +48,11 @@ class LLMJudge(Rubric):
         default_score: float | None = None,
         normalize: bool = True,
     ) -> None:
-        super().__init__()
+        super().__init__(client)
         self.prompt_template = prompt_template
         self.default_score = default_score
         self.normalize = normalize
-        self._client = client
         self._score_pattern = _compiled(score_pattern)
-        self._exchange: dict[str, Any] | None = None
 
     async def forward(self, action: Any, observation: Any) -> float:
         """Put the prompt to the model and read the score from its answer.
@@ -62,15 +60,8 @@ class LLMJudge(Rubric):
         Raises:
             VerdictError: The answer has no clear score, or several different ones, and there is no ``default_score``.
         """
-        prompt = self._render_prompt(action, observation)
-        self._exchange = {"prompt": prompt, "answer": None}
-        answer = await self._client.complete(prompt)
-        self._exchange = {"prompt": prompt, "answer": answer}
-        return self._parse_score(answer)
-
-    def evidence(self) -> Any:
-        """Return the prompt and the answer of the last call."""
-        return self._exchange
+        answer = await self.respond(self._render_prompt(action, observation))
+        return self._parse_score(answer.content)
 
     def _render_prompt(self, action: Any, observation: Any) -> str:
         """Return the prompt; may be overridden."""

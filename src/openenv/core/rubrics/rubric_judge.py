@@ -13,6 +13,7 @@ from openenv.core.documents import read_json, read_toml, read_yaml
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.llm_client import LLMClient
 from openenv.core.rubrics.base import Rubric
+from openenv.core.rubrics.judge import Judge
 from openenv.core.rubrics.verdicts import VerdictError, check_names, json_verdict, request_verdict
 
 __all__ = ["Criterion", "CriterionScore", "RubricJudge"]
@@ -82,7 +83,7 @@ class CriterionScore(Rubric):
         return self.decided
 
 
-class RubricJudge(Rubric):
+class RubricJudge(Judge):
     """Weighted sum of what a language model decides on criteria. Calls are ``async``; each criterion is a component.
 
     Args:
@@ -111,12 +112,11 @@ class RubricJudge(Rubric):
         max_criteria: int = 10,
         attempts: int = 2,
     ) -> None:
-        super().__init__()
+        super().__init__(client)
         if max_criteria < 1 or attempts < 1:
             raise ConfigurationError(f"Expected max_criteria and attempts from 1, got {max_criteria} and {attempts}.")
         self.criteria = read_criteria(criteria)
         self.prompt_template = prompt_template
-        self._client = client
         self._max_criteria = max_criteria
         self._attempts = attempts
         self._weights = _weights(self.criteria)
@@ -158,7 +158,7 @@ class RubricJudge(Rubric):
 
     async def _decided(self, opening: str, criteria: Sequence[Criterion]) -> dict[str, _Verdict]:
         prompt = opening + _TASK.format(criteria=_described(criteria), form=_form(criteria))
-        exchange = await request_verdict(self._client, prompt, lambda answer: _read(answer, criteria), self._attempts)
+        exchange = await request_verdict(self.respond, prompt, lambda answer: _read(answer, criteria), self._attempts)
         self._exchanges += exchange.attempts
         self._exchanges[-1]["verdicts"] = {
             name: {"choice": verdict.choice, "reason": verdict.reason} for name, verdict in exchange.verdict.items()

@@ -6,13 +6,13 @@ verdict that an agent wishes for, is no verdict.
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Generic, TypeVar
 
 from openenv.core.exceptions import VerdictError
 from openenv.core.llm_answers import without_reasoning
-from openenv.core.llm_client import LLMClient
+from openenv.core.llm_client import LLMResponse
 
 __all__ = ["Exchange", "VerdictError", "json_verdict", "number_verdict", "request_verdict"]
 
@@ -80,12 +80,12 @@ class Exchange(Generic[VerdictT]):
 
 
 async def request_verdict(
-    client: LLMClient, prompt: str, read: Callable[[str], VerdictT], attempts: int = 2
+    respond: Callable[[str], Awaitable[LLMResponse]], prompt: str, read: Callable[[str], VerdictT], attempts: int = 2
 ) -> Exchange[VerdictT]:
     """Put a prompt to a judge, again with what was wrong where the verdict can't be read.
 
     Args:
-        client: Client of the judge.
+        respond: Returns the judge's answer to a prompt.
         prompt: The prompt.
         read: Reads the verdict from an answer, and raises ``VerdictError`` where there is none.
         attempts: Answers after which an unreadable verdict is an error.
@@ -96,7 +96,7 @@ async def request_verdict(
     made: list[dict[str, Any]] = []
     sent = prompt
     while True:
-        answer = await client.respond(sent)
+        answer = await respond(sent)
         usage = {} if answer.usage is None else {"usage": asdict(answer.usage)}
         made.append({"prompt": sent, "answer": answer.content, **usage})
         try:

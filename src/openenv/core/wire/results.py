@@ -26,6 +26,8 @@ _FORMS = (
 REWARD_SIGNALS, REWARD_WEIGHTS = "reward_signals", "reward_weights"
 REWARD_EVIDENCE, STEP_REWARDS = "reward_evidence", "step_rewards"
 PARTICIPANTS = "participants"
+# There, too: seconds of CPU that the environment's methods have used in the episode so far.
+CPU_SECONDS = "cpu_s"
 
 Number = TypeVar("Number", int, float)
 

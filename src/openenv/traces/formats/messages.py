@@ -42,7 +42,7 @@ def row_of(record: EpisodeRecord) -> dict[str, Any]:
         "task": _task_of(record),
         "messages": messages_of(record),
         "tools": [] if conversation is None else list(conversation.tools),
-        "reward": None if episode.error is not None else episode.reward,
+        "reward": episode.counted_reward,
         "rewards": [entry.reward or 0.0 for entry in record.steps],
         "components": dict(record.components),
         "scores": {score.name: score.reward for score in record.scores},

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openenv.adapters.text import ActionText
+from openenv.core.env_server.settings import environment_variables
 from openenv.core.exceptions import ConfigurationError
 from openenv.records.answers import AnswerRule
 from openenv.records.run_folder import RunFolder
@@ -33,6 +34,8 @@ def open_agent(
         ConfigurationError: There is no such player or model, or the settings do not fit it.
         OpenEnvError: There is no such environment, or its server could not be started or reached.
     """
+    if settings.prices is not None:
+        env_vars = {**(env_vars or {}), **environment_variables({"measure_cpu": True})}
     if settings.llm_endpoint is not None:
         agent = _api_agent(settings, count)
         with Sessions.unopened(

@@ -198,5 +198,6 @@ class Play:
     def _see(self, result: StepResult[Any]) -> None:
         self.last = result
         self.episode.participants |= result.participants
+        self.episode.cpu_s = result.cpu_s
         if self._shown is not None:
             self.observation = self._shown(result)

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from math import inf, isfinite
+from math import isfinite
 from pathlib import Path
 from statistics import fmean
 from threading import Lock
@@ -126,6 +126,8 @@ class ComparedRun:
         named = {"environment": line["environment"]} if line.get("environment") else {}
         groups: dict[str, list[dict[str, Any]]] = {}
         for note in line.get("episodes", ()):
+            if "error" in note:  # what was reached before it is no reward
+                continue
             task = {**named, **note["task"]}
             groups.setdefault(task_key(task), []).append({**note, "task": task})
         self._notes |= groups
@@ -181,13 +183,11 @@ class ComparedTraces:
         with TraceFile(self._file) as traces:
             names = traces.environments()
             groups = traces.groups("model")
-            # Any bound leaves out the episodes without a reward, which the mean is not to be weighted by.
-            rewarded = traces.groups("environment", where=Filter(min_reward=-inf))
             return {
                 "environment": ", ".join(names),
                 "player": ", ".join(str(group.key["model"]) for group in groups if group.key["model"] is not None),
                 "state": f"{traces.count()} episodes",
-                "scores": [*_mean_of(rewarded), *_components_of(traces)],
+                "scores": [*_mean_of(groups), *_components_of(traces)],
             }
 
     def tasks(self) -> Mapping[str, TaskEpisodes]:
@@ -197,14 +197,14 @@ class ComparedTraces:
             for group in traces.groups(*_TASK):
                 task = {name: value for name, value in group.key.items() if value is not None}
                 if task and group.mean_reward is not None:
-                    found[task_key(task)] = TaskEpisodes(task, group.mean_reward, group.episodes)
+                    found[task_key(task)] = TaskEpisodes(task, group.mean_reward, group.rewarded)
             return found
 
     def trace_of(self, key: str, *, best: bool) -> str | None:
         """Return the id of a task's best or worst episode."""
         task = parse_json(key)
         with TraceFile(self._file) as traces:
-            episodes = [each for each in traces.episodes(Filter(**task), _MAX_READ) if each.reward is not None]
+            episodes = [each for each in traces.episodes(Filter(**task), _MAX_READ) if each.counted_reward is not None]
         if not episodes:
             return None
         ranked = sorted(episodes, key=lambda each: each.reward or 0.0)
@@ -245,7 +245,7 @@ def _player_scores(scores: Mapping[str, Score]) -> list[dict[str, Any]]:
 
 def _mean_of(groups: list[Group]) -> list[dict[str, Any]]:
     """Return the mean reward of groups of episodes that have one."""
-    known = [(group.mean_reward, group.episodes) for group in groups if group.mean_reward is not None]
+    known = [(group.mean_reward, group.rewarded) for group in groups if group.mean_reward is not None]
     count = sum(episodes for _, episodes in known)
     if not count:
         return []
@@ -256,6 +256,8 @@ def _components_of(traces: TraceFile) -> list[dict[str, Any]]:
     """Return the mean of each component over the newest episodes."""
     totals: dict[str, list[float]] = {}
     for episode in traces.episodes(limit=_MAX_READ):
+        if episode.error is not None:
+            continue
         try:
             entries = list(traces.entries(episode.id, long_values=False))
         except ConfigurationError:  # some of its entries are not on record

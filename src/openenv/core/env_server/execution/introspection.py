@@ -81,6 +81,7 @@ class EnvironmentFactory:
         name: Name of the class or function, for messages.
         environment_class: The class where it is known without making an instance, else ``None``.
         shared: The instance that every session uses, where ``source`` is an instance.
+        measures_cpu: Whether runners measure the CPU time of the environments.
 
     Raises:
         ConfigurationError: The class has abstract methods, or the callable needs arguments.
@@ -89,6 +90,7 @@ class EnvironmentFactory:
 
     def __init__(self, source: Any) -> None:
         self.shared: Any = None
+        self.measures_cpu = False
         if looks_like_environment(source):
             self.shared = source
         elif not callable(source):

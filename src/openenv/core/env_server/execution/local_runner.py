@@ -37,6 +37,7 @@ from openenv.core.exceptions import (
     RequestError,
 )
 from openenv.core.rubrics.base import Rubric
+from openenv.core.rubrics.judge import forget_usage
 from openenv.core.wire.redaction import message_of, origin_of
 from openenv.core.wire.results import (
     ImageFile,
@@ -143,6 +144,8 @@ class LocalRunner:
     def reset(self, arguments: Mapping[str, Any], timeout_s: float | None = None) -> Started[Any]:
         """See ``Runner``."""
         checked = self._reset_parameters.checked(arguments)
+        if isinstance(rubric := getattr(self.environment, "rubric", None), Rubric):
+            forget_usage(rubric)
         if not self.inline and self._reset_parameters.tasks is not None:
             return self._answer("reset", timeout_s, self._executor.run, self._reset_with_task, checked)
         if not self.inline:
@@ -252,7 +255,7 @@ class LocalRunner:
         except BaseException:
             executor.close()
             raise
-        return LocalRunner(copies[0], executor, session_name)
+        return type(self)(copies[0], executor, session_name)
 
     async def close(self) -> None:
         """Close the environment and its executor when the call under way, if any, has ended.

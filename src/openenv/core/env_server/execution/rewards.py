@@ -6,9 +6,18 @@ from typing import Any, Final
 from openenv.core.env_server.execution.failures import failure_details
 from openenv.core.exceptions import EnvironmentFailedError, EnvironmentTimeoutError, RequestError
 from openenv.core.rubrics.base import Rubric, failed_component, running_component, tick
+from openenv.core.rubrics.judge import judges_metadata
 from openenv.core.rubrics.trajectory import TrajectoryRubric
 from openenv.core.wire.redaction import message_of
-from openenv.core.wire.results import REWARD_EVIDENCE, REWARD_SIGNALS, REWARD_WEIGHTS, STEP_REWARDS, outcome_of
+from openenv.core.wire.results import (
+    PARTICIPANTS,
+    REWARD_EVIDENCE,
+    REWARD_SIGNALS,
+    REWARD_WEIGHTS,
+    STEP_REWARDS,
+    Outcome,
+    outcome_of,
+)
 from openenv.core.wire.types import Observation
 
 
@@ -54,16 +63,10 @@ class ScoredStep:
                 metadata[REWARD_WEIGHTS] = weights
         if evidence:
             metadata[REWARD_EVIDENCE] = evidence
+            metadata |= judges_metadata(rubric)
         if credit:
             metadata[STEP_REWARDS] = credit
-        outcome.has_plain_metadata = not (evidence or outcome.metadata)
-        if outcome.metadata:
-            metadata |= outcome.metadata
-        if isinstance(outcome.observation, Observation):
-            # Not by assignment, which would validate the whole observation again.
-            outcome.observation.__dict__["metadata"] = metadata
-        outcome.metadata = metadata
-        return outcome
+        return with_metadata(outcome, metadata, is_plain=not evidence)
 
     def running(self) -> str | None:
         """Return the path of the component that has not returned yet; ``None`` if none runs."""
@@ -75,6 +78,7 @@ class ScoredStep:
             component = self.running()
             if component is not None:
                 error.blame_component(component)
+                error.details |= judges_metadata(self._rubric)
             return error
         cause = error.__cause__
         component = None if cause is None else failed_component(cause, self._rubric)
@@ -83,7 +87,8 @@ class ScoredStep:
         beginning = f"The reward component {component!r} raised "
         message = f"{beginning}{type(cause).__name__}: {message_of(cause)}"
         origin = None if error.origin is None else beginning + error.origin
-        return EnvironmentFailedError(message, origin=origin, component=component, **failure_details(cause))
+        details = {**failure_details(cause), **judges_metadata(self._rubric)}
+        return EnvironmentFailedError(message, origin=origin, component=component, **details)
 
     def _step_rewards(self) -> list[float] | None:
         """Return the credit of the steps of an episode that has ended, where the rubric has just scored it."""
@@ -91,6 +96,32 @@ class ScoredStep:
         if not isinstance(rubric, TrajectoryRubric) or not rubric.scored_since(self._begun):
             return None
         return rubric.compute_step_rewards()
+
+
+def _with_participants(own: Mapping[str, Any], scored: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an environment's own metadata, with the judges beside the participants that it names."""
+    named = own.get(PARTICIPANTS)
+    if PARTICIPANTS not in scored or not isinstance(named, Mapping):
+        return own
+    return {**own, PARTICIPANTS: {**scored[PARTICIPANTS], **named}}
+
+
+def with_metadata(outcome: Outcome, added: dict[str, Any], *, is_plain: bool) -> Outcome:
+    """Add to the metadata of an outcome; a name that they have already is left as it is.
+
+    Args:
+        outcome: The outcome.
+        added: What is added.
+        is_plain: Whether that is only names and finite numbers.
+    """
+    own = outcome.metadata
+    outcome.has_plain_metadata = is_plain and (outcome.has_plain_metadata or not own)
+    metadata = {**added, **_with_participants(own, added)} if own else added
+    if isinstance(outcome.observation, Observation):
+        # Not by assignment, which would validate the whole observation again.
+        outcome.observation.__dict__["metadata"] = metadata
+    outcome.metadata = metadata
+    return outcome
 
 
 def rubric_states(environment: Any) -> dict[str, Any]:

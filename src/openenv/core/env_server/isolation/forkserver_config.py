@@ -22,12 +22,14 @@ class ForkServerConfig:
         preload: Whether the fork server imports ``classes`` itself, rather than each process after its fork.
         log_level: Lowest level of log records that the server receives.
         confined: Whether the processes are confined, because agents run code there.
+        measures_cpu: Whether the CPU time of the environments is measured.
     """
 
     classes: ImportSpec
     preload: bool
     log_level: int
     confined: bool = False
+    measures_cpu: bool = False
 
     @classmethod
     def of(cls, factory: EnvironmentFactory, action_class: type[BaseModel], *, confined: bool = False) -> Self:
@@ -54,7 +56,7 @@ class ForkServerConfig:
         )
         if confined:
             classes = classes.without_arguments()
-        return cls(classes, True, logging.getLogger().level, confined)
+        return cls(classes, True, logging.getLogger().level, confined, factory.measures_cpu)
 
     def load(self, server: socket.socket | None = None) -> EnvironmentFactory:
         """Import the environments' factory.
@@ -63,4 +65,6 @@ class ForkServerConfig:
             server: See ``ImportSpec.load``.
         """
         source, _ = self.classes.load(server)
-        return EnvironmentFactory(source)
+        factory = EnvironmentFactory(source)
+        factory.measures_cpu = self.measures_cpu
+        return factory

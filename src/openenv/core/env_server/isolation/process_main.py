@@ -16,6 +16,7 @@ from pydantic_core import to_json
 from openenv.core.env_server.execution.executors import executor_for, shared_executor_for
 from openenv.core.env_server.execution.introspection import EnvironmentFactory
 from openenv.core.env_server.execution.local_runner import LocalRunner
+from openenv.core.env_server.execution.measured_runner import make_runner
 from openenv.core.env_server.execution.progress import progress_listener
 from openenv.core.env_server.execution.runner import finished
 from openenv.core.env_server.isolation.link import (
@@ -163,7 +164,7 @@ class Worker:
 
     async def _open(self, session: int) -> bytes:
         executor = self._shared_executor or executor_for(self._factory.environment_class, self._factory.name)
-        runner = await LocalRunner.make(self._factory, executor)
+        runner = await make_runner(self._factory, executor)
         self._runners[session] = runner
         about: Mapping[str, Any] = {
             "name": runner.environment_name,

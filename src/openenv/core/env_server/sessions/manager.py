@@ -18,7 +18,7 @@ from openenv.core.env_server.capacity.capacity import Capacity
 from openenv.core.env_server.capacity.slots import SharedCounts, Slots, WorkerSlots
 from openenv.core.env_server.execution.executors import executor_for, shared_executor_for
 from openenv.core.env_server.execution.introspection import EnvironmentFactory
-from openenv.core.env_server.execution.local_runner import LocalRunner
+from openenv.core.env_server.execution.measured_runner import make_runner
 from openenv.core.env_server.execution.reset_parameters import reset_parameters
 from openenv.core.env_server.execution.runner import Runner
 from openenv.core.env_server.isolation.agent_code import confines_code
@@ -118,6 +118,7 @@ class SessionManager:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._processes: ProcessPool | None = None
+        factory.measures_cpu = limits.measure_cpu
         if sessions_per_process is not None:
             forks = ForkServerConfig.of(factory, types.action, confined=confines_code(factory, limits))
             self._processes = ProcessPool(forks, factory.name, sessions_per_process)
@@ -448,7 +449,7 @@ class SessionManager:
         executor = self._shared_executor or executor_for(self.factory.environment_class, self.factory.name)
         if original is not None:
             return await original.copy_environment(executor, session_name)
-        return await LocalRunner.make(self.factory, executor, session_name)
+        return await make_runner(self.factory, executor, session_name)
 
     def _evict(self, client: str | None) -> bool:
         """Close the evictable session, of a client or of any, that was idle longest; return whether there was one."""

@@ -62,8 +62,8 @@ function Cell({ cell, span: [least, most], task, by, column, place, go }) {
     event.preventDefault();
     go(next);
   };
-  const { mean_reward: mean, min_reward: low, max_reward: high, episodes } = cell;
+  const { mean_reward: mean, min_reward: low, max_reward: high, episodes, failed } = cell;
   const heat = typeof mean === "number" && most > least ? (mean - least) / (most - least) : 0;
-  const title = `${episodes} episode${episodes === 1 ? "" : "s"}${mean === null ? "" : `, reward ${number(low)} to ${number(high)}`}`;
+  const title = `${episodes} episode${episodes === 1 ? "" : "s"}${failed ? `, ${failed} failed` : ""}${mean === null ? "" : `, reward ${number(low)} to ${number(high)}`}`;
   return html`<a href=${addressOf(next)} title=${title} style=${{ "--heat": `${Math.round(45 * heat)}%` }} onClick=${open}><strong>${mean === null ? "none" : number(mean)}</strong> <span class="of">× ${episodes}</span></a>`;
 }

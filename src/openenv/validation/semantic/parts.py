@@ -1,0 +1,82 @@
+"""Parts of a reward: none dead, constant, of the wrong sign, unused or paid for nothing."""
+
+from collections.abc import Iterator, Sequence
+
+from openenv.core.exceptions import OpenEnvError
+from openenv.validation.findings import Check, Finding, fail, warn
+from openenv.validation.semantic.episodes import Episode
+from openenv.validation.semantic.graded import GradedEnvironment
+from openenv.validation.semantic.texts import WRONG
+
+_SMALL = 1e-9
+_MIN_STEPS = 2
+# Wrong in many ways: short, empty, long, and harmful as a program.
+_WRONG_ANSWERS = (WRONG, "", f"{WRONG} " * 400, "import os, subprocess\nos.system('true')\n" * 10)
+
+
+def find_in_parts(graded: GradedEnvironment) -> Iterator[Finding]:
+    """Find parts of the reward that say nothing, or the opposite."""
+    good = [episode for episode in graded.solved if any(answer.parts for answer in episode.answers)]
+    if not good:
+        return
+    bad = _bad_episodes(graded)
+    names = list(dict.fromkeys(name for episode in good for answer in episode.answers for name in answer.parts))
+    for name in names:
+        yield from _part(name, good, bad)
+
+
+def _part(name: str, good: Sequence[Episode], bad: Sequence[Episode]) -> Iterator[Finding]:
+    of_good, of_bad = _values(name, good), _values(name, bad)
+    both = [*of_good, *of_bad]
+    weights = {answer.weights.get(name) for episode in good for answer in episode.answers if answer.weights}
+    if weights == {0.0}:  # a part that is shown, and does not count
+        return
+    if max(map(abs, both)) <= _SMALL and len(both) >= _MIN_STEPS:
+        yield warn(
+            f"the part {name} is 0 in all {len(both)} steps, of the scripted player and of wrong actions: it is dead",
+            "Correct what it looks at, or remove it.",
+        )
+    elif max(both) - min(both) <= _SMALL and len(both) >= _MIN_STEPS and of_bad:
+        yield warn(
+            f"the part {name} is {both[0]:g} in all {len(both)} steps, of the scripted player and of wrong actions: it "
+            "is paid for nothing",
+            "Let the part depend on what was done.",
+        )
+    elif (
+        of_bad
+        and max(of_good) < min(of_bad) - _SMALL
+        and not any(weight is not None and weight < 0 for weight in weights)
+    ):
+        yield fail(
+            f"the part {name} is at most {max(of_good):g} for the scripted player and at least {min(of_bad):g} for "
+            "wrong actions: its sign is wrong",
+            "Turn its sign around, or its weight's.",
+        )
+
+
+def _values(name: str, episodes: Sequence[Episode]) -> list[float]:
+    found = (answer.parts.get(name) for episode in episodes for answer in episode.answers)
+    return [float(value) for value in found if value is not None]
+
+
+def _bad_episodes(graded: GradedEnvironment) -> list[Episode]:
+    """Return episodes with wrong answers, or of random players where actions are choices."""
+    field = graded.answer_field
+    if field is None:
+        return list(graded.random)
+    episodes = []
+    for episode in graded.probed:
+        for value in _WRONG_ANSWERS:
+            try:
+                played = graded.play(episode.task, [graded.action(field, value, episode)])
+            except (OpenEnvError, ValueError):
+                continue
+            episodes += [played] if played.fault is None else []
+    return episodes
+
+
+PARTS_CHECKS: tuple[Check[GradedEnvironment], ...] = (
+    Check(
+        "semantic.reward_parts", "no part of the reward is dead, constant, unused or of the wrong sign", find_in_parts
+    ),
+)
