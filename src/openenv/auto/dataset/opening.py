@@ -250,9 +250,9 @@ def _check_columns(
     """Refuse a row without a column that ``reset`` needs, and one of which it takes none."""
     missing = [name for name in (schema or {}).get("required", ()) if name not in arguments]
     if not arguments and row and not missing:
-        taken = sorted((schema or {}).get("properties", ()))
+        accepted = sorted((schema or {}).get("properties", ()))
         raise ConfigurationError(
-            f"{origin}: expected columns that reset takes ({', '.join(taken) or 'seed'}), got {', '.join(row)}. The "
+            f"{origin}: expected columns that reset takes ({', '.join(accepted) or 'seed'}), got {', '.join(row)}. The "
             f"rows may be another environment's; else add an object with what reset is passed in {RESET_COLUMN}."
         )
     if missing:
