@@ -125,7 +125,8 @@ class DatasetEnvironment:
             if not is_trusted(f"the image {runtime.image}", trusted=trusted):
                 raise ConfigurationError(
                     f"{self.ref} runs the image {runtime.image}. If you trust its author, give trust_remote_code=True, "
-                    f"--trust-remote-code, or set {TRUST_VARIABLE}=1."
+                    f"--trust-remote-code, or set {TRUST_VARIABLE}=1. A server of it that runs elsewhere needs no "
+                    "trust: give AutoEnv its base_url with skip_install=True."
                 )
             return f"docker:{runtime.image}"
         requirement = Requirement(str(runtime.package))
