@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from openenv.core.exceptions import ConfigurationError
-from openenv.validation.semantic.graded import Declaration
+from openenv.validation.semantic.graded import DeclaredRewards
 from openenv.validation.semantic.package import declaration_of, read_canaries
 
 DECLARED = """
@@ -30,7 +30,7 @@ def test_declarations_are_read(tmp_path: Path) -> None:
 
 
 def test_without_declarations_there_are_defaults(tmp_path: Path) -> None:
-    assert declaration_of(tmp_path) == Declaration()
+    assert declaration_of(tmp_path) == DeclaredRewards()
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"early": 1}'])

@@ -28,7 +28,7 @@ _LONGEST = 300
 _FULL = "CAPACITY_REACHED"
 _PAUSE_S = 0.2
 _FAULTS = (OSError, WebSocketException, httpx.HTTPError, RequestError, ValueError, EOFError)
-"""What a server can cause that keeps to nothing."""
+"""Errors that a server can cause which keeps to no protocol."""
 
 
 class NotOfferedError(Exception):

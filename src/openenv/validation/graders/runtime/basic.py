@@ -36,6 +36,10 @@ class _Envelope(NamedTuple):
     data: dict[str, Any] | None
 
 
+class UncheckedError(Exception):
+    """A subject can't be checked; the message has the reason, with which the check is skipped."""
+
+
 class EvidenceGrader(ABC):
     """Grader of the evidence of the planned episode.
 
@@ -75,7 +79,10 @@ class EvidenceGrader(ABC):
         missing = _missing(evidence)
         if missing is not None or evidence is None:
             return self._result(CheckStatus.SKIP, [missing or ""], 0, start)
-        problems = self.check(subject, evidence)
+        try:
+            problems = self.check(subject, evidence)
+        except UncheckedError as error:
+            return self._result(CheckStatus.SKIP, [str(error)], 0, start)
         if problems:
             return self._result(CheckStatus.FAIL, problems[:_MOST_EVIDENCE], len(evidence.exchanges), start)
         return self._result(CheckStatus.PASS, ["observed runtime contract holds"], len(evidence.exchanges), start)
