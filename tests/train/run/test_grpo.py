@@ -1,5 +1,6 @@
 """GRPO through TRL's trainer."""
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from rich.console import Console
+from tests.support.dataset_folders import dataset_folder
 from tests.support.environments.training import Climb, Stairs, StairsEnvironment
 from tests.support.models.chat_models import save_chat_model
 from tests.support.servers import RunningServer
@@ -212,6 +214,14 @@ def test_a_chat_model_is_trained_the_same_way(stairs_server: RunningServer, tmp_
         )
     assert [row["step"] for row in run.read_metrics()] == [1, 2]
     assert policy.model.training
+
+
+def test_tasks_are_rows_of_a_dataset(watched: Watched, tmp_path: Path) -> None:
+    rows = {"train": [{"seed": 4}, {"seed": 1}], "test": [{"seed": 9}]}
+    words = dataset_folder(tmp_path / "words", rows=rows)
+    _, run = train(watched, tmp_path, tasks=f"{words}?split=train", steps=1)
+    (step,) = run.rollouts.read_text().splitlines()
+    assert {episode["task"]["seed"] for episode in json.loads(step)["episodes"]} == {4, 1}
 
 
 def test_a_tracker_whose_callback_misses_its_package_is_told(watched: Watched, tmp_path: Path) -> None:
