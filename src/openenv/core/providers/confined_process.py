@@ -32,7 +32,8 @@ class ConfinedProcessProvider(LocalProcessProvider):
 
     It has folders of its own for temporary files and instead of the user's home, which are in memory and of a limited
     size, and processes, services and secrets of the machine are hidden from it. Without a network it reaches no
-    address at all, its own loopback aside; it is reached by the listening socket, which was made outside.
+    address at all, its own loopback aside; it is reached by the listening socket, which was made outside. It can make
+    no sandboxes of its own, as those of ``openenv.core.sandbox``.
 
     Args:
         environment: Name of an installed environment, the folder that holds its ``openenv.yaml``, or its file.
@@ -63,6 +64,8 @@ class ConfinedProcessProvider(LocalProcessProvider):
     ) -> None:
         if not can_confine_servers():
             raise ProviderError(f"A server can't be confined on this machine: it lacks {MISSING}.")
+        if Path(environment).exists():  # the server starts in another folder
+            environment = Path(environment).resolve()
         super().__init__(environment, max_sessions=max_sessions, env_vars=env_vars, grace_s=grace_s)
         self.network = network
         self.disk_bytes = disk_bytes
