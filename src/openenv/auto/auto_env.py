@@ -112,7 +112,8 @@ class AutoEnv:
         target = Target.of(name).required(NAMED, "AutoEnv")
         opened = _opened(target, split)
         if opened is not None and target.kind is TargetKind.DATASET:
-            target = Target.of(opened.target(trusted=trust_remote_code))
+            plays_elsewhere = base_url is not None and skip_install  # so that nothing of it is run here
+            target = Target.of(base_url if plays_elsewhere else opened.target(trusted=trust_remote_code))
             env_vars = {**opened.secrets(), **(env_vars or {})}
         image, provider, trusted = docker_image, container_provider, trust_remote_code
         client = _client_of(

@@ -5,14 +5,14 @@ import tokenize
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import BaseModel
 
 from openenv.auto.classes import only_environment, own_classes
 from openenv.auto.importing import import_file
 from openenv.auto.manifest import Manifest
-from openenv.auto.package import EnvironmentPackage, derived_client_class
+from openenv.auto.package import EnvironmentPackage, Player, derived_client_class
 from openenv.auto.serving import app_for
 from openenv.auto.target import Target, is_source
 from openenv.core.env_server.execution.introspection import EnvironmentFactory
@@ -69,6 +69,11 @@ class EnvironmentFile(EnvironmentPackage):
             ConfigurationError: The file has several environments, or none.
         """
         return EnvironmentFactory(self._source()).learn_class()
+
+    def make_player(self, seed: int) -> Player | None:
+        """Make a scripted player with the file's function ``make_player``; ``None`` where it has none."""
+        make = getattr(self.import_module(""), "make_player", None)
+        return None if make is None else cast("Player", make(seed))
 
     def app(self) -> "FastAPI":
         """Return the application that the file has by the name that was given, or build the environment's.

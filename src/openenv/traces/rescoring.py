@@ -18,14 +18,14 @@ from openenv.core.wire.results import component_totals
 from openenv.traces.episodes import Entry, EpisodeRecord, Filter, Score
 from openenv.traces.reading import TraceFile
 
-__all__ = ["ScoredStep", "rescore", "score", "score_of", "scored_steps"]
+__all__ = ["StepScore", "rescore", "score", "score_of", "scored_steps"]
 
 AnyRubric = Rubric | Callable[[Any, Any], Any]
 """A rubric, or a function of an action and an observation that returns a number, or a coroutine of one."""
 
 
 @dataclass(frozen=True)
-class ScoredStep:
+class StepScore:
     """Score of a step.
 
     Attributes:
@@ -104,7 +104,7 @@ async def score(record: EpisodeRecord, rubric: AnyRubric, name: str | None = Non
 
 async def scored_steps(
     record: EpisodeRecord, rubric: AnyRubric, package: EnvironmentPackage | None, *, with_rewards: bool = True
-) -> list[ScoredStep]:
+) -> list[StepScore]:
     """Score each step of an episode by a rubric.
 
     Args:
@@ -116,7 +116,7 @@ async def scored_steps(
     read = _Reader(package, with_rewards=with_rewards)
     if isinstance(rubric, Rubric):
         rubric.reset()
-    steps: list[ScoredStep] = []
+    steps: list[StepScore] = []
     for number, entry in enumerate(record.steps, 1):
         begun = tick()
         try:
@@ -125,11 +125,11 @@ async def scored_steps(
         except Exception as error:
             error.add_note(f"while the rubric {_name_of(rubric)} scored step {number} of {record.episode.id}")
             raise
-        steps.append(ScoredStep(reward, rubric.component_scores(begun) if isinstance(rubric, Rubric) else {}))
+        steps.append(StepScore(reward, rubric.component_scores(begun) if isinstance(rubric, Rubric) else {}))
     return steps
 
 
-def score_of(name: str, steps: Sequence[ScoredStep]) -> Score:
+def score_of(name: str, steps: Sequence[StepScore]) -> Score:
     """Return the score of an episode by those of its steps, now."""
     rewards = [step.reward for step in steps]
     return Score(name, time.time(), sum(rewards), rewards, component_totals(step.components for step in steps))

@@ -35,6 +35,7 @@ from openenv.core.wire.mcp_types import CallToolObservation, ListToolsObservatio
 from openenv.core.wire.names import FINITE_VARIABLE
 from openenv.validation.findings import Check, Finding, fail, run_check, warn
 from openenv.validation.report import CheckResult
+from openenv.validation.runtime.varied_process import Variation, VariedProcessProvider
 from openenv.validation.trials import (
     FEW_STEPS,
     RANDOM_STEPS,
@@ -53,7 +54,6 @@ from openenv.validation.trials import (
 )
 from openenv.validation.types import CheckStatus
 from openenv.validation.url_checks import ServerRoutes
-from openenv.validation.varied_process import Variation, VariedProcessProvider
 
 _CAUSE = "Correct its cause; `openenv play` has the same error."
 _PLAYER = "Let make_player return a function from an observation to an action, as the one that `openenv init` writes."

@@ -5,10 +5,13 @@ from typing import Any
 
 import pytest
 from tests.support.dataset_folders import ENVIRONMENT_YAML, ROWS, dataset_files, dataset_folder, environment_with_rows
+from tests.support.environments.common import CounterEnvironment
+from tests.support.servers import RunningServer
 from tests.support.services.hub_server import HubServer
 
 from openenv import AutoEnv
 from openenv.auto.dataset.opening import open_dataset, open_repository
+from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.exceptions import (
     ConfigurationError,
     EnvironmentNotFoundError,
@@ -191,6 +194,18 @@ def test_each_reset_of_a_client_is_passed_the_next_row(tmp_path: Path) -> None:
             env.reset(wordlength=7)
     with pytest.raises(ConfigurationError, match="Expected split with an environment of a dataset"):
         AutoEnv.from_env("wordle", split="train")
+
+
+@pytest.mark.parametrize("runtime", ["image: words:1", "space_id: ada/none-such", "package: openenv-none-such"])
+def test_rows_for_a_server_that_runs_elsewhere_need_no_trust(tmp_path: Path, runtime: str) -> None:
+    text = ENVIRONMENT_YAML.replace("package: wordle", runtime)
+    folder = dataset_folder(tmp_path, text, rows={"train": [{"seed": 1}], "test": [{"seed": 2}]})
+    with RunningServer(create_fastapi_app(CounterEnvironment)) as server:
+        with pytest.raises(ConfigurationError, match="trust_remote_code=True"):
+            AutoEnv.from_env(str(folder), base_url=server.url)
+        with AutoEnv.from_env(str(folder), base_url=server.url, skip_install=True, split="test").sync() as env:
+            assert env.reset().done is False
+            assert env.current_row == {"seed": 2}
 
 
 @pytest.mark.level("process")  # it starts a server

@@ -287,6 +287,8 @@ class TestDatasets:
             TaskSet(data, columns={"question": "prompt"}).read()
         with pytest.raises(ConfigurationError, match=r"train\[0\] and test\[0\] have the same id 'ke'"):
             TaskSet({"test": tasks.splits["test"], "train": [{"id": "ke"}]}).read()
+        with pytest.raises(ConfigurationError, match="expected the column split, got 'Split'; rename it"):
+            TaskSet(Dataset.from_list([{"Split": "test"}])).read()
         with pytest.raises(ConfigurationError, match=r"train\[0\]: expected a task; 'group' is a text"):
             TaskSet(Dataset.from_list([{"group": 1}])).row(TaskRef("train", 0))
 

@@ -15,9 +15,9 @@ from transformers import TrainerCallback
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.exceptions import ConfigurationError, ParticipantFailedError
 from openenv.records.run_folder import RunFolder
-from openenv.records.run_spending import participants_in, spending_in
 from openenv.train.agents.policy import Policy, make_policy
 from openenv.train.dataset.rollout_traces import RunRecorder
+from openenv.train.episodes.spending import participants_in, spending_in
 from openenv.train.quiet import quiet_libraries
 from openenv.train.rollout.sessions import Sessions
 from openenv.train.run.environments import OpenRun

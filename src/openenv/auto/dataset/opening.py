@@ -125,7 +125,8 @@ class DatasetEnvironment:
             if not is_trusted(f"the image {runtime.image}", trusted=trusted):
                 raise ConfigurationError(
                     f"{self.ref} runs the image {runtime.image}. If you trust its author, give trust_remote_code=True, "
-                    f"--trust-remote-code, or set {TRUST_VARIABLE}=1."
+                    f"--trust-remote-code, or set {TRUST_VARIABLE}=1. A server of it that runs elsewhere needs no "
+                    "trust: give AutoEnv its base_url with skip_install=True."
                 )
             return f"docker:{runtime.image}"
         requirement = Requirement(str(runtime.package))
@@ -250,9 +251,9 @@ def _check_columns(
     """Refuse a row without a column that ``reset`` needs, and one of which it takes none."""
     missing = [name for name in (schema or {}).get("required", ()) if name not in arguments]
     if not arguments and row and not missing:
-        taken = sorted((schema or {}).get("properties", ()))
+        accepted = sorted((schema or {}).get("properties", ()))
         raise ConfigurationError(
-            f"{origin}: expected columns that reset takes ({', '.join(taken) or 'seed'}), got {', '.join(row)}. The "
+            f"{origin}: expected columns that reset takes ({', '.join(accepted) or 'seed'}), got {', '.join(row)}. The "
             f"rows may be another environment's; else add an object with what reset is passed in {RESET_COLUMN}."
         )
     if missing:

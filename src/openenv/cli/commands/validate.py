@@ -265,8 +265,7 @@ class _Validation:
         """Check what has no folder: a file, another library's environment, a Space or an image."""
         if target.kind is TargetKind.FILE:
             find_environment(target)
-            results = run_in_process(str(target), self.limits, self.max_level)
-            return report_of_run(str(target), results, self.max_level)
+            return report_of_run(str(target), run_in_process(str(target), self.limits, self.max_level))
         if target.kind is TargetKind.ADAPTED:
             return validate_adapted(target.text)
         server = server_of(target)

@@ -2,7 +2,7 @@
 
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -173,12 +173,23 @@ def rows_by_split(origin: str, rows: Sequence[Any]) -> dict[str, list[Any]]:
     for number, row in enumerate(rows):
         split, task = None, row
         if isinstance(row, dict):
+            check_split_column(f"{origin}[{number}]", row)
             task = {column: value for column, value in row.items() if column != _SPLIT}
             split = row.get(_SPLIT)
-        if not (split is None or isinstance(split, str)):
-            raise ConfigurationError(f"{origin}[{number}]: expected a name as its split, got {split!r:.100}.")
+        if not (split is None or (isinstance(split, str) and split == split.strip())):
+            spaced = " with spaces around it" if isinstance(split, str) else ""
+            raise ConfigurationError(f"{origin}[{number}]: expected a name as its split, got {split!r:.100}{spaced}.")
         splits.setdefault(split or DEFAULT_SPLIT, []).append(task)
     return default_first(splits) if splits else {DEFAULT_SPLIT: []}
+
+
+def check_split_column(origin: str, columns: Collection[Any]) -> None:
+    """Refuse another spelling of the column that names the split: all rows would be of one split without a word."""
+    if _SPLIT in columns:
+        return
+    found = [column for column in columns if isinstance(column, str) and column.strip().lower() == _SPLIT]
+    if found:
+        raise ConfigurationError(f"{origin}: expected the column {_SPLIT}, got {found[0]!r}; rename it.")
 
 
 def default_first(splits: Mapping[str, RowsT]) -> dict[str, RowsT]:

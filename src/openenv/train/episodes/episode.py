@@ -9,7 +9,7 @@ from openenv.core.exceptions import FailureKind, OpenEnvError, ServerError
 from openenv.core.wire.results import PARTICIPANTS, ParticipantUsage, component_totals, participants_of
 from openenv.records.answers import answer_counts
 from openenv.records.failures import failure_kind
-from openenv.records.run_spending import FAILED_PARTICIPANT
+from openenv.train.episodes.spending import FAILED_PARTICIPANT
 
 __all__ = ["Episode", "Limit", "Turn"]
 
@@ -144,7 +144,7 @@ class Episode:
 
     @property
     def spent(self) -> dict[str, Any]:
-        """What it has used beside the model, under the names of a `Collection`, and the participant that failed."""
+        """Seconds, CPU and use of participants, under the names of a `Collection`, and the participant that failed."""
         spent: dict[str, Any] = {"took_s": round(self.took_s, 3)}
         if self.cpu_s is not None:
             spent["cpu_s"] = self.cpu_s

@@ -48,7 +48,7 @@ def rubric_files(files: Iterable[Path]) -> list[Path]:
     plays = [tree for file, tree in others.items() if file.name != _CLIENT]
     if len(stems) < len(rubrics) or any(_reads_reward(node) for tree in plays for node in ast.walk(tree)):
         return []
-    if not all(_is_apart(tree, names, stems) for tree in others.values()):
+    if not all(_uses_rewards_alone(tree, names, stems) for tree in others.values()):
         return []
     return sorted(rubrics)
 
@@ -77,7 +77,7 @@ def _is_text(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
-def _is_apart(tree: ast.Module, names: set[str], stems: Mapping[str, frozenset[str]]) -> bool:
+def _uses_rewards_alone(tree: ast.Module, names: set[str], stems: Mapping[str, frozenset[str]]) -> bool:
     """Return whether a file uses the rubrics for nothing but rewards."""
     allowed = {id(node) for rubric in _given_rubrics(tree) for node in ast.walk(rubric)}
     scores = {id(node) for node in _reward_values(tree)}

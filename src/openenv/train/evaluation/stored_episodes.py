@@ -11,7 +11,7 @@ from openenv.core.documents import read_json, read_text, write_json
 from openenv.hub.ignoring import ALWAYS, is_ignored
 from openenv.records.collection import Collection
 from openenv.records.run_folder import RunFolder
-from openenv.train.evaluation.rescoring import Rescored, RescoringError, rescored_lines
+from openenv.train.evaluation.rescoring import rescored_lines
 from openenv.train.evaluation.rubric_files import rubric_files
 from openenv.train.settings.play_settings import PlaySettings
 
@@ -29,8 +29,8 @@ _CHECKSUM_LENGTH = 12
 def played_versions(settings: PlaySettings, package: EnvironmentPackage | None) -> dict[str, Any]:
     """Return the versions of the environment, its rubric and the model, each with a checksum; ``None`` if not known.
 
-    That of a server and of a model behind an address is not known, nor that of a rubric which can't be told from the
-    rest of the environment, whose version it is part of. ``rubric_files`` has the texts of the rubric's files.
+    That of a server and of a model behind an address is not known, nor that of a rubric that can't be separated from
+    the environment, of whose version it is a part. ``rubric_files`` has the texts of the rubric's files.
     """
     versions: dict[str, Any] = {"environment": None, "rubric": None, "model": None, "rubric_files": {}}
     if package is not None and settings.starts_server:
@@ -92,10 +92,7 @@ def _changed(before: Mapping[str, Any], versions: Mapping[str, Any]) -> list[str
 
 
 def _scored_anew(collection: Collection, package: EnvironmentPackage, earlier: Mapping[str, str], change: str) -> str:
-    try:
-        rescored = rescored_lines(collection, package, earlier)
-    except RescoringError as error:
-        rescored = Rescored([], [], collection.indexes(), str(error))
+    rescored = rescored_lines(collection, package, earlier)
     aside = collection.set_aside()
     for line in (*rescored.scored, *rescored.kept):
         collection.add(line) if "rewards" in line else collection.leave_out(line, line["reason"])

@@ -8,9 +8,9 @@ from typing import Any
 from openenv.core.exceptions import ConfigurationError
 from openenv.records.answers import AnswerCounts, answer_counts
 from openenv.records.failures import failure_counts
-from openenv.records.run_spending import SpendingCounter
 from openenv.records.scores import component_means
 from openenv.train.episodes.failure_watch import FailureWatch
+from openenv.train.episodes.spending import SpendingCounter
 from openenv.train.rollout.tool_episode import ToolEpisode
 
 __all__ = ["ComponentReward", "EnvironmentReward", "log_components"]

@@ -120,7 +120,7 @@ class ToolEpisode:
 
     @property
     def spent(self) -> dict[str, Any]:
-        """What it has used beside the model: seconds, and what participants of the environment did."""
+        """Seconds, CPU and use of participants, as far as they are known."""
         return {} if self._play is None else self._play.episode.spent
 
     @property

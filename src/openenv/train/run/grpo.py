@@ -16,10 +16,10 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, OpenEnvError
 from openenv.records.failures import FailureCounter
 from openenv.records.run_folder import RunFolder
-from openenv.records.run_spending import SpendingCounter
 from openenv.records.run_times import ACTIONS_SPEED, TOKENS_SPEED, time_metric
 from openenv.train.agents.policy import Policy, takes_gpu
 from openenv.train.episodes.illegal_texts import IllegalTexts
+from openenv.train.episodes.spending import SpendingCounter
 from openenv.train.generation.trainers import max_context_of
 from openenv.train.rewards.environment_reward import log_components
 from openenv.train.rollout.resampling import play_resampled

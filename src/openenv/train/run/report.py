@@ -13,7 +13,6 @@ from matplotlib.ticker import MaxNLocator
 
 from openenv.records.lines import read_objects
 from openenv.records.run_folder import RunFolder
-from openenv.records.run_spending import spending_in, spending_text
 from openenv.records.scores import (
     AFTER,
     BEFORE,
@@ -27,6 +26,7 @@ from openenv.records.scores import (
     sampled,
     score_name,
 )
+from openenv.train.episodes.spending import spending_in, spending_text
 from openenv.train.run.diagnosis import TrainingWarning, diagnose_run
 from openenv.train.run.report_parts import (
     cell,

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from openenv.records.failures import failures_in, kind_text
-from openenv.records.run_spending import participants_in
 from openenv.records.run_start import RunStart
 from openenv.records.run_times import RunTimes
 from openenv.records.scores import Score, figure_name, side_by_side
+from openenv.train.episodes.spending import participants_in
 from openenv.train.run.diagnosis import TrainingWarning
 
 __all__ = [

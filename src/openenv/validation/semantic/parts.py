@@ -4,12 +4,14 @@ from collections.abc import Iterator, Sequence
 
 from openenv.core.exceptions import OpenEnvError
 from openenv.validation.findings import Check, Finding, fail, warn
-from openenv.validation.semantic.episodes import Episode
+from openenv.validation.semantic.episodes import GradedEpisode
 from openenv.validation.semantic.graded import GradedEnvironment
 from openenv.validation.semantic.texts import WRONG
 
 _SMALL = 1e-9
 _MIN_STEPS = 2
+# Wrong in many ways: short, empty, long, and harmful as a program.
+_WRONG_ANSWERS = (WRONG, "", f"{WRONG} " * 400, "import os, subprocess\nos.system('true')\n" * 10)
 
 
 def find_in_parts(graded: GradedEnvironment) -> Iterator[Finding]:
@@ -23,7 +25,7 @@ def find_in_parts(graded: GradedEnvironment) -> Iterator[Finding]:
         yield from _part(name, good, bad)
 
 
-def _part(name: str, good: Sequence[Episode], bad: Sequence[Episode]) -> Iterator[Finding]:
+def _part(name: str, good: Sequence[GradedEpisode], bad: Sequence[GradedEpisode]) -> Iterator[Finding]:
     of_good, of_bad = _values(name, good), _values(name, bad)
     both = [*of_good, *of_bad]
     weights = {answer.weights.get(name) for episode in good for answer in episode.answers if answer.weights}
@@ -35,7 +37,7 @@ def _part(name: str, good: Sequence[Episode], bad: Sequence[Episode]) -> Iterato
             "Correct what it looks at, or remove it.",
         )
     elif max(both) - min(both) <= _SMALL and len(both) >= _MIN_STEPS and of_bad:
-        yield fail(
+        yield warn(
             f"the part {name} is {both[0]:g} in all {len(both)} steps, of the scripted player and of wrong actions: it "
             "is paid for nothing",
             "Let the part depend on what was done.",
@@ -52,19 +54,19 @@ def _part(name: str, good: Sequence[Episode], bad: Sequence[Episode]) -> Iterato
         )
 
 
-def _values(name: str, episodes: Sequence[Episode]) -> list[float]:
+def _values(name: str, episodes: Sequence[GradedEpisode]) -> list[float]:
     found = (answer.parts.get(name) for episode in episodes for answer in episode.answers)
     return [float(value) for value in found if value is not None]
 
 
-def _bad_episodes(graded: GradedEnvironment) -> list[Episode]:
+def _bad_episodes(graded: GradedEnvironment) -> list[GradedEpisode]:
     """Return episodes with wrong answers, or of random players where actions are choices."""
     field = graded.answer_field
     if field is None:
         return list(graded.random)
     episodes = []
     for episode in graded.probed:
-        for value in (WRONG, f"{WRONG} {WRONG} {WRONG}", ""):
+        for value in _WRONG_ANSWERS:
             try:
                 played = graded.play(episode.task, [graded.action(field, value, episode)])
             except (OpenEnvError, ValueError):

@@ -7,9 +7,9 @@ from functools import partial
 from openenv.core.exceptions import OpenEnvError
 from openenv.validation.findings import Check, Finding, fail, warn
 from openenv.validation.semantic import program_probes, text_probes
-from openenv.validation.semantic.episodes import Action, Episode
-from openenv.validation.semantic.fields import OpenField, Role
-from openenv.validation.semantic.graded import Clock, GradedEnvironment
+from openenv.validation.semantic.episodes import Action, Clock, GradedEpisode
+from openenv.validation.semantic.fields import FieldRole, OpenField
+from openenv.validation.semantic.graded import MAX_REPLAYED, GradedEnvironment
 from openenv.validation.semantic.leakage import has_answer
 from openenv.validation.semantic.probing import Probe, ProbeContext
 from openenv.validation.semantic.texts import shown, task_name
@@ -18,7 +18,7 @@ MAX_FIELDS, REPEATS = 4, 3
 FAMILY_S = 8.0
 FULL = 0.95
 # Programs take their time, and do not depend on the task.
-_PROGRAMS = (Role.CODE, Role.SHELL)
+_PROGRAMS = (FieldRole.CODE, FieldRole.SHELL)
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,9 @@ def _first_finding(family: Family, graded: GradedEnvironment, field: OpenField, 
             if context.is_right(probe.value):
                 continue
             played = _sent(graded, field, probe, episode)
-            threshold = max(probe.least, min(family.partial + 1e-9, FULL))
+            # Of an episode without an end, there is no telling how much a part of it is.
+            part_of_it = family.partial + 1e-9 if episode.is_over else FULL
+            threshold = max(probe.least, min(part_of_it, FULL))
             share = 0.0 if played is None else graded.share(played.total, episode)
             if played is None or share <= threshold or _is_chance(graded, field, probe, episodes):
                 continue
@@ -78,7 +80,7 @@ def _first_finding(family: Family, graded: GradedEnvironment, field: OpenField, 
     return part
 
 
-def context_of(graded: GradedEnvironment, field: OpenField, episode: Episode) -> ProbeContext:
+def context_of(graded: GradedEnvironment, field: OpenField, episode: GradedEpisode) -> ProbeContext:
     """Return what the exploits of a field know of a task."""
     answer = graded.answer_of(episode, field)
     others = (graded.answer_of(each, field) for each in graded.solved if each is not episode)
@@ -86,17 +88,17 @@ def context_of(graded: GradedEnvironment, field: OpenField, episode: Episode) ->
     return ProbeContext(field, graded.prompt_of(episode), answer, unlike)
 
 
-def _sent(graded: GradedEnvironment, field: OpenField, probe: Probe, episode: Episode) -> Episode | None:
+def _sent(graded: GradedEnvironment, field: OpenField, probe: Probe, episode: GradedEpisode) -> GradedEpisode | None:
     """Play an episode with an exploit alone; ``None`` where it can't be sent, or ended the session."""
     try:
-        action = graded.action(field, probe.value, episode)
+        action = graded.action(field, probe.value, episode, probe.others)
     except (OpenEnvError, ValueError):
         return None
     played = graded.play(episode.task, [*[action] * REPEATS, *graded.closing(episode, field)])
     return None if played.fault is not None else played
 
 
-def _is_chance(graded: GradedEnvironment, field: OpenField, probe: Probe, episodes: Sequence[Episode]) -> bool:
+def _is_chance(graded: GradedEnvironment, field: OpenField, probe: Probe, episodes: Sequence[GradedEpisode]) -> bool:
     """Return whether an exploit that may be right by chance earns nothing on another task."""
     if not probe.is_lucky or len(episodes) < 2:
         return False
@@ -109,7 +111,7 @@ def _is_chance(graded: GradedEnvironment, field: OpenField, probe: Probe, episod
 
 
 def _has_other_cause(
-    graded: GradedEnvironment, field: OpenField, probe: Probe, episode: Episode, threshold: float
+    graded: GradedEnvironment, field: OpenField, probe: Probe, episode: GradedEpisode, threshold: float
 ) -> bool:
     """Return whether the form of an exploit is paid without the exploit, too."""
     if probe.control is None:
@@ -118,7 +120,7 @@ def _has_other_cause(
     return played is not None and graded.share(played.total, episode) > threshold
 
 
-def _text(field: OpenField, probe: Probe, played: Episode, episode: Episode) -> str:
+def _text(field: OpenField, probe: Probe, played: GradedEpisode, episode: GradedEpisode) -> str:
     return (
         f"{task_name(episode.task)}: {probe.what} earns {played.total:g} of {episode.total:g}; "
         f"sent as {field.label}: {shown(probe.value)}"
@@ -137,7 +139,7 @@ def find_in_hidden(family: Family, graded: GradedEnvironment) -> Iterator[Findin
                 if clock.is_over:
                     return
                 try:
-                    action = graded.action(field, probe.value, episode)
+                    action = graded.action(field, probe.value, episode, probe.others)
                 except (OpenEnvError, ValueError):
                     continue
                 played = graded.play(episode.task, [action])
@@ -155,7 +157,7 @@ def find_in_repeats(graded: GradedEnvironment) -> Iterator[Finding]:
     """Find rewards that are paid again for an action that changes nothing more."""
     if graded.pays_nothing_done:
         return
-    for episode in graded.probed:
+    for episode in [each for each in graded.probed if 0 < len(each.actions) <= MAX_REPLAYED]:
         again = graded.play(episode.task, [*episode.actions, *[episode.actions[-1]] * REPEATS], past_end=True)
         if episode.is_over and again.fault is None and again.total > episode.total * 1.5:
             yield fail(
@@ -170,7 +172,7 @@ def find_in_repeats(graded: GradedEnvironment) -> Iterator[Finding]:
             return
 
 
-def _farmed(graded: GradedEnvironment, episode: Episode) -> Finding | None:
+def _farmed(graded: GradedEnvironment, episode: GradedEpisode) -> Finding | None:
     """Return the finding of an action within the episode whose repetition earns more than the task itself."""
     paid = [number for number, reward in enumerate(episode.rewards) if (reward or 0.0) > 0]
     if not paid or (len(paid) == 1 and paid[0] == len(episode.actions) - 1 and episode.is_over):
@@ -195,7 +197,7 @@ def find_in_early(graded: GradedEnvironment) -> Iterator[Finding]:
     """Find rewards for the last action alone, before the work."""
     if graded.pays_nothing_done:
         return
-    for episode in [each for each in graded.probed if len(each.actions) > 2]:
+    for episode in [each for each in graded.probed if 2 < len(each.actions) <= MAX_REPLAYED]:
         for count in (1, len(episode.actions) // 2):
             actions: list[Action] = [*episode.actions[: count - 1], episode.actions[-1]]
             has_answer_in_it = bool(graded.closing(episode, graded.answer_field)) or graded.answer_field is None
@@ -228,6 +230,7 @@ FAMILIES = (
         "many answers in one, or a negation, earn nothing",
         text_probes.list_all,
         "Accept one answer: compare it as a whole, and count wrong values against right ones.",
+        partial=0.5,
     ),
     Family(
         "semantic.probe_nonsense",

@@ -2,19 +2,21 @@
 
 import ast
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from openenv.validation.semantic.fields import OpenField, Role
+from openenv.validation.semantic.fields import FieldRole, OpenField
 from openenv.validation.semantic.texts import normalised, number_of
 
+_CONTENTS = ("content", "contents", "text", "data", "body", "value", "file_text", "new_content")
 _EXAMPLE = re.compile(r"""(?:->|→|==?|returns?|gives?|is)\s+(-?\d+(?:\.\d+)?|"[^"\n]*"|'[^'\n]*'|\[[^\]\n]*\])""")
 
 
 @dataclass(frozen=True)
 class Probe:
-    """Value that is sent to a field in place of work.
+    """Value that is sent to a field instead of work.
 
     Attributes:
         value: The value.
@@ -22,6 +24,7 @@ class Probe:
         is_lucky: Whether it may be right by chance, so that a single reward for it says nothing.
         control: Value of the same form without the exploit: where that is paid too, the reward has another cause.
         least: Share of the oracle's reward that it has to earn at least, for one that does the work as well.
+        others: Values of other fields of the action.
     """
 
     value: Any
@@ -29,6 +32,7 @@ class Probe:
     is_lucky: bool = False
     control: Any = None
     least: float = 0.0
+    others: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -48,18 +52,24 @@ class ProbeContext:
     others: tuple[Any, ...]
 
     @property
-    def role(self) -> Role:
+    def role(self) -> FieldRole:
         """Kind of text of the field."""
         return self.field.role
 
     @property
     def is_text(self) -> bool:
-        """Whether the field holds plain text for a grader to read."""
-        return self.role in (Role.ANSWER, Role.BROWSER)
+        """Return whether the field holds plain text for a grader to read."""
+        return self.role in (FieldRole.ANSWER, FieldRole.BROWSER)
 
     def is_right(self, value: Any) -> bool:
         """Return whether a value is the oracle's answer in some form."""
         return self.answer is not None and normalised(value) == normalised(self.answer)
+
+    @property
+    def content_field(self) -> str | None:
+        """Name of the field beside a path that holds a file's content; ``None`` where there is none."""
+        texts = [name for name, value in self.field.others.items() if isinstance(value, str)]
+        return next((name for name in texts if name.lower() in _CONTENTS), None)
 
     @cached_property
     def functions(self) -> list[str]:

@@ -5,14 +5,13 @@ from contextlib import AbstractContextManager
 
 from openenv.core.exceptions import OpenEnvError
 from openenv.validation.findings import Check, Finding, fail, warn
-from openenv.validation.semantic.episodes import Action, Episode, play_actions
-from openenv.validation.semantic.graded import GradedEnvironment
+from openenv.validation.semantic.episodes import Action, GradedEpisode, play_actions
+from openenv.validation.semantic.graded import MAX_REPLAYED, GradedEnvironment
 from openenv.validation.semantic.planted import ELSEWHERE, FAILURES
 from openenv.validation.semantic.texts import WRONG, shown, task_name
 from openenv.validation.trials import first_difference
 
 REPETITIONS = 5
-MAX_REPLAYED = 200
 _SAME = (
     "Let the verdict follow from the episode alone: not from chance, a clock, the order of a set, or an earlier one."
 )
@@ -39,13 +38,20 @@ def find_in_verdicts(graded: GradedEnvironment) -> Iterator[Finding]:
     yield from _elsewhere(graded)
 
 
-def _replayed(graded: GradedEnvironment) -> list[Episode]:
+def _recorded(graded: GradedEnvironment) -> list[GradedEpisode]:
+    """Return the oracle's episodes that are short enough to be played again."""
+    episodes = graded.probed or graded.solved[:1]
+    return [each for each in episodes if 0 < len(each.actions) <= MAX_REPLAYED]
+
+
+def _replayed(graded: GradedEnvironment) -> list[GradedEpisode]:
     """Return the episodes that are played again: the oracle's, and one with a wrong answer."""
-    episodes = [each for each in graded.probed or graded.solved[:1] if len(each.actions) <= MAX_REPLAYED]
+    episodes = _recorded(graded)
     field = graded.answer_field
-    if field is not None and episodes and field.schema.get("type") == "string":
+    if field is not None and graded.probed and field.schema.get("type") == "string":
+        first = graded.probed[0]
         try:
-            wrong = graded.play(episodes[0].task, [graded.action(field, WRONG, episodes[0])])
+            wrong = graded.play(first.task, [graded.action(field, WRONG, first)])
         except (OpenEnvError, ValueError):
             return episodes
         episodes += [wrong] if wrong.fault is None else []
@@ -72,7 +78,7 @@ def find_in_replay(graded: GradedEnvironment) -> Iterator[Finding]:
     """Find recorded episodes whose observations differ when they are played again."""
     if not graded.is_repeatable:  # which has been found
         return
-    for episode in [each for each in graded.probed or graded.solved[:1] if len(each.actions) <= MAX_REPLAYED]:
+    for episode in _recorded(graded):
         again = graded.play(episode.task, episode.actions)
         different = again.fault or first_difference(_seen(episode), _seen(again))
         if different is not None:
@@ -83,7 +89,7 @@ def find_in_replay(graded: GradedEnvironment) -> Iterator[Finding]:
             return
 
 
-def _seen(episode: Episode) -> list[dict[str, object]]:
+def _seen(episode: GradedEpisode) -> list[dict[str, object]]:
     answers = [episode.first, *episode.answers]
     return [{"observation": dict(answer.observation), "done": answer.done} for answer in answers]
 
@@ -96,7 +102,7 @@ def find_in_form(graded: GradedEnvironment) -> Iterator[Finding]:
             return
     for fault, (action, task) in list(graded.faults.items())[:3]:
         yield warn(
-            f"{task_name(task)}: {shown(action)} gets an error in place of a verdict: {fault}",
+            f"{task_name(task)}: {shown(action)} gets an error instead of a verdict: {fault}",
             "Refuse what can't be graded with IllegalActionError, or reward it as a wrong answer.",
         )
 
@@ -118,7 +124,7 @@ def _planted(
     graded: GradedEnvironment, conditions: dict[str, Condition], text: str, remedy: str, *, errors_too: bool = False
 ) -> Iterator[Finding]:
     """Play the oracle's episode under each condition, and find those under which its reward falls."""
-    episodes = [each for each in graded.probed if len(each.actions) <= MAX_REPLAYED][:1]
+    episodes = [each for each in _recorded(graded) if each.total > 0][:1]
     if graded.serve_here is None or not episodes or not graded.is_repeatable:
         return
     episode = episodes[0]

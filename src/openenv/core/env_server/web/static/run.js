@@ -216,7 +216,7 @@ function ByTask({ groups }) {
   const [low, high] = boundsOf(groups.flatMap((group) => group.rewards));
   return html`<div class="scroll" tabindex="0" role="group" aria-label="By task"><table class="rows by-task"><caption class="hidden">Rewards by task</caption>
     <thead><tr><th scope="col">Task</th><th scope="col">Mean</th><th scope="col">Rewards, ${number(low)} to ${number(high)}</th><th scope="col">Best</th><th scope="col">Worst</th></tr></thead>
-    <tbody>${groups.map((group) => html`<tr><td class="clip">${taskNamed(group)}</td><td class="figure ${tone(group.mean_reward)}">${number(group.mean_reward)}</td>
+    <tbody>${groups.map((group) => html`<tr><td class="clip">${taskNamed(group)}</td><td class="figure ${tone(group.mean_reward)}">${number(group.mean_reward)}${group.failed > 0 && html` <span class="of">${group.failed} failed</span>`}</td>
       <td><${Strip} rewards=${group.rewards} low=${low} high=${high} /></td>
       <td><${Linked} note=${group.best} /></td><td><${Linked} note=${group.worst} /></td></tr>`)}</tbody></table></div>`;
 }

@@ -6,7 +6,7 @@ import pytest
 
 from openenv.core.wire.results import ParticipantUsage
 from openenv.records.prices import Prices, Spending, TokenPrice
-from openenv.records.run_spending import SpendingCounter, participants_in, spending_in, spending_text
+from openenv.train.episodes.spending import SpendingCounter, participants_in, spending_in, spending_text
 
 PRICES = Prices(models={"judge": TokenPrice(input=1.0, output=10.0)}, sandbox_hour=3600.0, cpu_hour=7200.0)
 JUDGE = {"replies": 2, "input_tokens": 1000, "output_tokens": 100, "cost_usd": None, "model": "judge"}

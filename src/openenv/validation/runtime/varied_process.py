@@ -1,7 +1,7 @@
 """Servers in processes that differ in what no episode may depend on: hash seed, time zone, locale, clock, directories.
 
 Python's clock and the order of directories are varied within the process, before anything of the environment is
-imported: this module is then the program that is run, in place of ``openenv.cli``.
+imported: this module is then the program that is run instead of ``openenv.cli``.
 """
 
 import copyreg
@@ -33,7 +33,7 @@ ResultT = TypeVar("ResultT")
 
 
 class Variation(StrEnum):
-    """What differs from the process before.
+    """Difference from the process before.
 
     Attributes:
         HASH_SEED: The order of sets of texts.
