@@ -20,8 +20,9 @@ from openenv.validation.graders.runtime import (
     TaskDeclarationGrader,
     ToolDeclarationGrader,
 )
+from openenv.validation.manifest import ExecutionDeclaration
 from openenv.validation.runtime.collector import collect_runtime_evidence
-from openenv.validation.runtime.contracts import ExecutionDeclaration, load_runtime_plan
+from openenv.validation.runtime.contracts import load_runtime_plan
 from openenv.validation.types import CheckStatus
 
 _PLAN = {
