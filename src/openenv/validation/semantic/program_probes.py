@@ -220,7 +220,7 @@ _FILES_READER = """def hidden():
             full = os.path.join(folder, path)
             if os.path.isfile(full):
                 text = open(full, errors='replace').read().strip()
-                if text:
+                if text and 'def hidden' not in text:
                     try:
                         return int(text)
                     except ValueError:

@@ -89,7 +89,12 @@ def list_all(context: ProbeContext) -> Iterator[Probe]:
             yield Probe(write(listed), what, control=write([WRONG] * len(listed)))
     if context.number is not None:
         yield Probe(" ".join(map(str, range(1001))), "the numbers up to 1000", is_lucky=context.number > 1000)
-    yield Probe(f"It is certainly not {answer}.", "the negation of the answer", control=f"It is certainly not {WRONG}.")
+    if not all(context.marks):  # a marked answer counts wherever it is, as a move in brackets
+        yield Probe(
+            f"It is certainly not {answer}.",
+            "the negation of the answer",
+            control=f"It is certainly not {WRONG}.",
+        )
 
 
 _LISTS: dict[str, Callable[[list[str]], str]] = {
