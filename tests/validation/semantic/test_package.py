@@ -73,7 +73,7 @@ def make_player(seed):
 
 
 def test_a_file_with_a_player_is_examined(tmp_path: Path) -> None:
-    file = tmp_path / "quiz.py"
+    file = tmp_path / f"rivers_{tmp_path.name}.py"
     file.write_text(QUIZ)
     results = [result for found in each_package_results(find_environment(str(file)), RunLimits()) for result in found]
     failed = [result for result in results if result.status is CheckStatus.FAIL]
