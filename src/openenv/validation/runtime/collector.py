@@ -31,7 +31,7 @@ _OK = 200
 # A server may send anything as its code, which stands in reports.
 _CODE = re.compile(r"[A-Z][A-Z_]{0,63}", re.ASCII)
 _FAULTS = (OSError, WebSocketException, httpx.HTTPError, httpx.InvalidURL, RequestError, ValueError, EOFError)
-"""What a server's answers, or their absence, can raise."""
+"""Errors of a server's answers, or of their absence."""
 
 _Operation = Literal["reset", "step", "state"]
 
