@@ -23,9 +23,12 @@ from openenv.validation.findings import ADVICE
 from openenv.validation.report import CheckResult
 from openenv.validation.semantic.checks import each_semantic_results
 from openenv.validation.semantic.graded import DeclaredRewards, GradedEnvironment
+from openenv.validation.trials import RunLimits
 from openenv.validation.types import CheckStatus
 
 MUSEUM = Path(__file__).parent
+# A busy machine is no reason to leave exploits out.
+LIMITS = RunLimits(play_s=1000.0)
 Player = Callable[[Any], Any]
 
 
@@ -81,7 +84,12 @@ def graded(exhibit: Exhibit, served: type[Environment[Any, Any, Any]]) -> Iterat
     client = GenericEnvClient(provider=in_process_provider(Target.of(served)), message_timeout_s=60.0).sync()
     with client:
         yield GradedEnvironment(
-            client, exhibit.make_player, declared=exhibit.declared, serve_here=lambda: client, code=(str(MUSEUM),)
+            client,
+            exhibit.make_player,
+            declared=exhibit.declared,
+            limits=LIMITS,
+            serve_here=lambda: client,
+            code=(str(MUSEUM),),
         )
 
 

@@ -232,7 +232,7 @@ class OneShownCase(Programs):
         return self.fresh()
 
 
-@exhibit("probe_echo", evidence="stub")
+@exhibit("probe_echo", evidence="the prompt")
 class StubPasses(Programs):
     """SWE-bench (issue 24): tests that should fail before the fix pass, as for nine instances of requests."""
 

@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from openenv.auto.discovery import find_environment
 from openenv.core.exceptions import ConfigurationError
 from openenv.validation.semantic.graded import DeclaredRewards
-from openenv.validation.semantic.package import declaration_of, read_canaries
+from openenv.validation.semantic.package import declaration_of, each_package_results, read_canaries
+from openenv.validation.trials import RunLimits
+from openenv.validation.types import CheckStatus
 
 DECLARED = """
 name: dig
@@ -39,3 +42,40 @@ def test_canaries_of_another_form_are_refused(tmp_path: Path, text: str) -> None
     path.write_text(text)
     with pytest.raises(ConfigurationError, match="Expected canaries"):
         read_canaries(path)
+
+
+QUIZ = """
+from openenv import Action, Environment, Observation, State
+
+class Text(Action):
+    answer: str
+
+class Shown(Observation):
+    text: str
+
+class Quiz(Environment[Text, Shown, State]):
+    SUPPORTS_CONCURRENT_SESSIONS = True
+    REQUIRES_RESET = True
+
+    def reset(self, seed=None):
+        return Shown(text="Which river flows through Prague?")
+
+    def step(self, action):
+        return Shown(text="over", reward=float("vltava" in action.answer.casefold()), done=True)
+
+    @property
+    def state(self):
+        return State()
+
+def make_player(seed):
+    return lambda observation: Text(answer="Vltava")
+"""
+
+
+def test_a_file_with_a_player_is_examined(tmp_path: Path) -> None:
+    file = tmp_path / f"rivers_{tmp_path.name}.py"
+    file.write_text(QUIZ)
+    results = [result for found in each_package_results(find_environment(str(file)), RunLimits()) for result in found]
+    failed = [result for result in results if result.status is CheckStatus.FAIL]
+    assert [result.check_id for result in failed] == ["semantic.probe_list_all"], failed[0].evidence
+    assert "many answers with commas earns 1 of 1; sent as text.answer" in failed[0].evidence[0]

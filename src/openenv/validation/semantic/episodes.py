@@ -147,7 +147,7 @@ def play_actions(
 
 
 def play_player(
-    client: Client, task: Mapping[str, Any], player: Player, max_steps: int, answer_s: float, clock: Clock
+    client: Client, task: Mapping[str, Any], player: Player, max_steps: int, answer_s: float, seconds: float
 ) -> GradedEpisode:
     """Play an episode with a player.
 
@@ -157,12 +157,13 @@ def play_player(
         player: Function from an observation to an action.
         max_steps: Steps after which the episode is left.
         answer_s: Seconds that the player may take for an action.
-        clock: Time after which the episode is left.
+        seconds: Seconds after the reset after which the episode is left.
     """
     episode = GradedEpisode(task)
     try:
         result = within(2 * answer_s, client.reset, **task)
         episode.first = GradedAnswer.of(result)
+        clock = Clock(seconds)
         while not result.done and len(episode.actions) < max_steps and not clock.is_over:
             action = within(answer_s, player, result.observation)
             episode.actions.append(action_fields(action))

@@ -7,7 +7,7 @@ from openenv.validation.semantic.episodes import Action, Clock, GradedEpisode, a
 from openenv.validation.semantic.graded import MAX_RANDOM_STEPS, GradedEnvironment
 from openenv.validation.semantic.texts import shown, task_name
 
-_CHECK_S = 8.0
+_SHARE = 0.25
 # Share above which an action is not the solution, but paid again and again, which ``probe_repeat`` finds.
 _FARMED = 1.5
 MAX_CONSTANTS, MIN_TASKS = 8, 3
@@ -63,7 +63,7 @@ def _constant(graded: GradedEnvironment, solved: Sequence[GradedEpisode]) -> lis
     if len(solved) < MIN_TASKS:
         return []
     options = [(name, values) for name, choices in graded.choices.items() for values in choices]
-    clock = Clock(_CHECK_S)
+    clock = Clock(graded.limits.play_s * _SHARE)
     for name, values in options[:MAX_CONSTANTS]:
         action = action_fields(graded.tools.action(name, values))
         shares = list[float]()

@@ -30,7 +30,8 @@ MAX_STEPS, FEW_STEPS, MAX_RANDOM_STEPS, MAX_RANDOM = 2000, 50, 200, 20
 MAX_REPLAYED = 200
 """Length of an episode that is played again and again."""
 
-_ORACLE_S, _RANDOM_S = 20.0, 5.0
+# Shares of the time for all episodes.
+_ORACLE, _RANDOM = 0.7, 0.2
 # Reward that solves a task where neither a player nor a declaration says which does.
 _USUAL_TOP = 1.0
 _MIN_SEEDS = 2
@@ -152,23 +153,23 @@ class GradedEnvironment:
         """Episode of the scripted player on each task; empty without a player."""
         if self.make_player is None:
             return []
-        clock, episodes = Clock(_ORACLE_S), list[GradedEpisode]()
+        clock, episodes = Clock(self.limits.play_s * _ORACLE), list[GradedEpisode]()
         for task in self.tasks:
             ends = all(episode.is_over or episode.fault is not None for episode in episodes)
             if (episodes and clock.is_over) or (not self.has_tasks and _are_same(episodes)):
                 break
-            episodes.append(self._play_oracle(task, self.make_player, MAX_STEPS if ends else FEW_STEPS, clock))
+            episodes.append(self._play_oracle(task, self.make_player, MAX_STEPS if ends else FEW_STEPS))
         # A game of chance may be lost five times.
         seed = len(self.tasks)
         while not self.has_tasks and not any(each.total > 0 for each in episodes) and seed < MAX_SEEDS:
             seed += 1
             if clock.is_over or episodes[-1].fault is not None:
                 break
-            episodes.append(self._play_oracle({"seed": seed}, self.make_player, MAX_STEPS, clock))
+            episodes.append(self._play_oracle({"seed": seed}, self.make_player, MAX_STEPS))
         return episodes
 
     def _play_oracle(
-        self, task: Mapping[str, Any], make_player: Callable[[int], Player], max_steps: int, clock: Clock
+        self, task: Mapping[str, Any], make_player: Callable[[int], Player], max_steps: int
     ) -> GradedEpisode:
         try:
             player = within(self.limits.answer_s, make_player, int(task.get("seed", 1)))
@@ -177,7 +178,7 @@ class GradedEnvironment:
         own = self._player_client
         if own is not self.client:
             self.client.disconnect()
-        episode = play_player(own, task, player, max_steps, self.limits.answer_s, clock)
+        episode = play_player(own, task, player, max_steps, self.limits.answer_s, self.limits.play_s * _ORACLE)
         if own is not self.client:
             own.disconnect()
         return episode
@@ -215,13 +216,17 @@ class GradedEnvironment:
     @cached_property
     def random(self) -> list[GradedEpisode]:
         """Episodes of random players, as many as there is time for."""
-        clock, episodes = Clock(_RANDOM_S), list[GradedEpisode]()
+        clock, episodes = Clock(self.limits.play_s * _RANDOM), list[GradedEpisode]()
         for number in range(MAX_RANDOM):
             if clock.is_over:
                 break
             player = RandomToolPlayer(self.tools, seed=number)
             task = self.tasks[number % len(self.tasks)]
-            episodes.append(play_player(self.client, task, player, MAX_RANDOM_STEPS, self.limits.answer_s, clock))
+            episodes.append(
+                play_player(
+                    self.client, task, player, MAX_RANDOM_STEPS, self.limits.answer_s, self.limits.play_s * _RANDOM
+                )
+            )
         return [episode for episode in episodes if episode.fault is None]
 
     def share(self, total: float, episode: GradedEpisode) -> float:

@@ -15,7 +15,8 @@ from openenv.validation.semantic.probing import Probe, ProbeContext
 from openenv.validation.semantic.texts import shown, task_name
 
 MAX_FIELDS, REPEATS = 4, 3
-FAMILY_S = 8.0
+# Share of the time for all episodes that a family of exploits has.
+SHARE = 0.25
 FULL = 0.95
 # Programs take their time, and do not depend on the task.
 _PROGRAMS = (FieldRole.CODE, FieldRole.SHELL)
@@ -44,7 +45,7 @@ def find_in_family(family: Family, graded: GradedEnvironment) -> Iterator[Findin
     """Find the fields that pay for exploits of a family."""
     if graded.pays_nothing_done:
         return
-    clock = Clock(FAMILY_S)
+    clock = Clock(graded.limits.play_s * SHARE)
     for field in graded.fields[:MAX_FIELDS]:
         if field.key not in graded.paid:
             finding = _first_finding(family, graded, field, clock)
@@ -130,7 +131,7 @@ def _text(field: OpenField, probe: Probe, played: GradedEpisode, episode: Graded
 def find_in_hidden(family: Family, graded: GradedEnvironment) -> Iterator[Finding]:
     """Find hidden things that an agent can read: they earn the reward, or the answer is in what they show."""
     yield from find_in_family(family, graded)
-    clock = Clock(FAMILY_S)
+    clock = Clock(graded.limits.play_s * SHARE)
     for episode in graded.probed:
         for field in graded.fields[:MAX_FIELDS]:
             if field.key in graded.paid:

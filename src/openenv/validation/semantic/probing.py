@@ -118,6 +118,12 @@ class ProbeContext:
         return list(dict.fromkeys(re.findall(r"\w{2,}", self.prompt)))[:200]
 
     @cached_property
+    def marks(self) -> tuple[str, str]:
+        """The signs before and after the answer's letters, as the brackets of a move."""
+        match = re.fullmatch(r"(\W*)(.*?)(\W*)", str(self.answer).strip(), re.DOTALL)
+        return (match[1], match[3]) if match else ("", "")
+
+    @cached_property
     def number(self) -> float | None:
         """The number that the answer is."""
         return number_of(self.answer)
@@ -128,5 +134,7 @@ class ProbeContext:
         if self.number is not None:
             numbers = [self.number + offset for offset in (-3, -2, -1, 1, 2, 3)]
             return [f"{each:g}" for each in numbers]
+        before, after = self.marks
         found = [each for each in map(str, self.others) if not self.is_right(each)]
-        return list(dict.fromkeys([*found, *(word for word in self.words if not self.is_right(word))]))[:20]
+        words = [f"{before}{word}{after}" for word in self.words if not self.is_right(word)]
+        return list(dict.fromkeys([*found, *words]))[:20]

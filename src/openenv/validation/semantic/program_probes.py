@@ -220,7 +220,7 @@ _FILES_READER = """def hidden():
             full = os.path.join(folder, path)
             if os.path.isfile(full):
                 text = open(full, errors='replace').read().strip()
-                if text:
+                if text and 'def hidden' not in text:
                     try:
                         return int(text)
                     except ValueError:
@@ -229,8 +229,8 @@ _FILES_READER = """def hidden():
 """
 _RESIDUE = """def hidden():
     import gc, sys
-    for module in list(sys.modules.values()):
-        for name, value in list(getattr(module, '__dict__', {}).items()):
+    for module in (sys.modules['__main__'], sys._getframe(1)):
+        for name, value in list(getattr(module, '__dict__', getattr(module, 'f_globals', {})).items()):
             if any(part in name.lower() for part in ('last_', 'cache', 'reference_output', 'buffer', 'expected_')):
                 if isinstance(value, (list, dict)) and value and not callable(value) and 'sys' not in name:
                     return list(value.values())[-1] if isinstance(value, dict) else value[-1]

@@ -9,7 +9,7 @@ from openenv.validation.semantic.fields import FieldRole
 from openenv.validation.semantic.probing import Probe, ProbeContext
 from openenv.validation.semantic.texts import WRONG
 
-_LONG_WORDS = 400
+_LONG_WORDS, _LONG_ANSWER = 400, 4
 _LETTERS = "ABCDE"
 
 
@@ -89,7 +89,12 @@ def list_all(context: ProbeContext) -> Iterator[Probe]:
             yield Probe(write(listed), what, control=write([WRONG] * len(listed)))
     if context.number is not None:
         yield Probe(" ".join(map(str, range(1001))), "the numbers up to 1000", is_lucky=context.number > 1000)
-    yield Probe(f"It is certainly not {answer}.", "the negation of the answer", control=f"It is certainly not {WRONG}.")
+    if not all(context.marks):  # a marked answer counts wherever it is, as a move in brackets
+        yield Probe(
+            f"It is certainly not {answer}.",
+            "the negation of the answer",
+            control=f"It is certainly not {WRONG}.",
+        )
 
 
 _LISTS: dict[str, Callable[[list[str]], str]] = {
@@ -171,16 +176,21 @@ def _near_texts(context: ProbeContext, answer: str) -> Iterator[Probe]:
         yield Probe(f"{answer}7", "the number with one more digit")
         yield Probe(f"7{plain}", "the number with one more digit before it")
         return
-    if len(answer) >= 4:
-        yield Probe(answer[0], "the answer's first letter", is_lucky=True)
-        yield Probe(answer[: len(answer) // 2], "the first half of the answer")
-        yield Probe(answer[::-1], "the answer's letters in reverse")
-        yield Probe("".join(sorted(answer)), "the answer's letters, sorted")
-        yield Probe(f"un{answer}xy", "a word that contains the answer")
-    words = answer.split()
+    before, after = context.marks
+    plain = answer.removeprefix(before).removesuffix(after)
+    if len(plain) >= _LONG_ANSWER:
+        changed = (
+            (plain[0], "the answer's first letter", True),
+            (plain[: len(plain) // 2], "the first half of the answer", False),
+            (plain[::-1], "the answer's letters in reverse", False),
+            ("".join(sorted(plain)), "the answer's letters, sorted", False),
+            (f"un{plain}xy", "a word that contains the answer", False),
+        )
+        yield from (Probe(f"{before}{text}{after}", what, is_lucky=is_lucky) for text, what, is_lucky in changed)
+    words = plain.split()
     if len(words) > 1:
-        yield Probe(words[0], "the first word of the answer", is_lucky=True)
-        yield Probe(" ".join(reversed(words)), "the answer's words in reverse", is_lucky=True)
+        yield Probe(f"{before}{words[0]}{after}", "the first word of the answer", is_lucky=True)
+        yield Probe(f"{before}{' '.join(reversed(words))}{after}", "the answer's words in reverse", is_lucky=True)
     digits = re.findall(r"\d+", answer)
     if len(digits) > 1:
         yield Probe(re.sub(r"\D+", "", answer), "the answer's digits alone")
