@@ -36,6 +36,8 @@ ENVIRONMENTS = {
 }
 SHARES = {"undisturbed": 0.0, "struck": 0.3}
 ROUNDING = 1e-6
+SESSIONS = 256
+"""Sessions of the server: those of a step, and of the step before that are still being closed."""
 POINTS = 5
 """Points of a curve, each the mean over as many steps."""
 
@@ -66,7 +68,7 @@ def trained(environment: str, share: float, seed: int, settings: dict[str, Any])
     """Train with a share of the episodes struck, on a server in this process."""
     module, name = ENVIRONMENTS[environment]
     struck = with_faults(getattr(import_module(module), name), Faults(share=share, seed=seed))
-    app = create_app(struck, env_name=environment)
+    app = create_app(struck, env_name=environment, max_concurrent_envs=SESSIONS)
     with TemporaryDirectory() as folder, RunningServer(app) as server:
         config = TrainConfig(environment=server.url, seed=seed, output_dir=Path(folder), traces=False, **settings)
         result = train(config, Console(file=StringIO()))

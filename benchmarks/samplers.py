@@ -1,17 +1,18 @@
-"""``python -m benchmarks.samplers``: a tiny policy learns tasks from trivial to impossible, by two samplers of tasks.
+"""``python -m benchmarks.samplers``: a tiny policy learns tasks from trivial to impossible, by two samplers.
 
-The episodes and tokens of training are counted until the policy, evaluated greedily on all difficulties that can be
-solved, has a mean reward of 0.9. Runs that were measured before, in the same folder, are not run again.
+The tasks are doors, of which four in ten are opened by any of eight keys, two by one of them, and four by none; no
+door says anything of another. Either sampler trains the same policy with the same settings; by a warm-up it knows what
+is a key. The episodes and tokens of training are counted until the policy, evaluated greedily on all doors that can be
+opened, opens all but one. Runs that were measured before, in the same folder, are not run again.
 """
 
 import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from rich.console import Console
@@ -24,8 +25,11 @@ Curve = list[dict[str, float]]
 
 ROOT = Path(__file__).parents[1]
 KINDS = {"uniform": "#b4541a", "curriculum": "#2457d6"}
-LINES = ("-", "--", ":", "-.")
-REACHED = 0.9
+LINES: tuple[Any, ...] = ("-", "--", "-.", (0, (5, 1)), (0, (1, 1)))
+LOWEST = 0.65
+"""Lower end of the picture: two thirds of the doors that can be opened are opened by any key."""
+REACHED = 0.97
+"""Mean reward that ends a training: all doors that can be opened but one are."""
 COUNTS = {"episodes": "episodes of training", "cost": "tokens written", "signal_groups": "groups with a signal"}
 
 
@@ -75,28 +79,23 @@ def _table(curves: dict[str, list[Curve]]) -> Table:
 
 
 def _draw(curves: dict[str, list[Curve]]) -> Figure:
-    figure = Figure(figsize=(9, 4.6), dpi=150, layout="constrained")
+    figure = Figure(figsize=(9, 4.6), dpi=100, layout="constrained")
     FigureCanvasAgg(figure)
-    left, right = figure.subplots(1, 2, sharey=True)
-    _draw_by(left, "episodes", curves)
-    _draw_by(right, "cost", curves)
-    left.legend(loc="lower right", frameon=False, fontsize="small")
-    figure.suptitle("Tasks from trivial to impossible, by two samplers", x=0.01, ha="left", fontweight="bold")
-    return figure
-
-
-def _draw_by(axes: Axes, count: str, curves: dict[str, list[Curve]]) -> None:
+    axes = figure.subplots()
     for kind, own in curves.items():
         for number, curve in enumerate(own):
-            counts, rewards = [point[count] for point in curve], [point["reward"] for point in curve]
+            counts, rewards = [point["episodes"] for point in curve], [point["reward"] for point in curve]
             label = f"{kind}, seed {number + 1}"
-            axes.plot(counts, rewards, LINES[number % len(LINES)], color=KINDS[kind], label=label)
-    axes.set_xlabel(COUNTS[count])
+            axes.plot(counts, rewards, linestyle=LINES[number % len(LINES)], color=KINDS[kind], label=label)
+    axes.axhline(REACHED, color="#8a8f98", linewidth=1, linestyle=":")
+    axes.set_xlabel(f"{COUNTS['episodes']}, of a token each")
     axes.set_ylabel("mean reward of what can be solved, greedy")
-    axes.label_outer()
-    axes.set_ylim(0, 1.02)
+    axes.set_ylim(LOWEST, 1.02)
     axes.grid(color="#e4e7ee")
     axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(loc="lower right", frameon=False, fontsize="small", ncols=len(KINDS))
+    figure.suptitle("Tasks from trivial to impossible, by two samplers", x=0.01, ha="left", fontweight="bold")
+    return figure
 
 
 if __name__ == "__main__":

@@ -1,22 +1,20 @@
-"""An environment whose tasks go from trivial to impossible: locks in a row, each with a key of its own."""
+"""An environment whose tasks go from trivial to impossible: doors, of which each is opened by keys of its own."""
 
 from typing import Literal, get_args
 
 from openenv import Action, Environment, Observation, State
 
-Key = Literal["red", "green", "blue"]
+Key = Literal["red", "green", "blue", "white", "black", "brown", "pink", "grey"]
 KEYS: tuple[Key, ...] = get_args(Key)
-TRIVIAL = 0
-"""The difficulty at which any key opens the door."""
 
-LOCKS = 5
-"""Locks of the hardest door that can be opened; of the difficulties from 1 on, each has as many."""
+OPENING = (8, 8, 8, 8, 1, 1, 0, 0, 0, 0)
+"""Number of the keys that open a door, by difficulty: any of them, then one, then none."""
 
-IMPOSSIBLE = range(LOCKS + 1, LOCKS + 6)
-"""Difficulties of doors that no key opens."""
+DOORS_OF_EACH = 6
+"""Number of doors of each difficulty."""
 
-DIFFICULTIES = range(IMPOSSIBLE.stop)
-SOLVABLE = range(LOCKS + 1)
+DIFFICULTIES = {door: door // DOORS_OF_EACH for door in range(len(OPENING) * DOORS_OF_EACH)}
+"""Difficulty of each door."""
 
 
 class Turn(Action):
@@ -25,46 +23,44 @@ class Turn(Action):
     key: Key
 
 
-class Lock(Observation):
-    """The lock that one stands before."""
+class Door(Observation):
+    """The door that is to be opened."""
 
     text: str
 
 
-class LocksEnvironment(Environment[Turn, Lock, State]):
-    """Open the locks of a door with their keys. A wrong key ends the episode; the reward of an open door is 1."""
+class LocksEnvironment(Environment[Turn, Door, State]):
+    """Open a door with the first key that is tried: the reward is 1 if it opens the door, else 0."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
     BLOCKING = False
 
     def __init__(self) -> None:
         super().__init__()
-        self._difficulty = self._opened = 0
+        self._keys: tuple[Key, ...] = ()
 
-    def reset(self, seed: int | None = None, difficulty: int = 1) -> Lock:
+    def reset(self, seed: int | None = None, door: int = 0, difficulty: int = 0) -> Door:
         """Go to a door of this difficulty."""
-        self._difficulty, self._opened = difficulty, 0
-        return self._seen()
+        self._keys = keys_of(door, difficulty)
+        return Door(text=name_of(door))
 
-    def step(self, action: Turn) -> Lock:
+    def step(self, action: Turn) -> Door:
         """Turn a key."""
-        if self._difficulty == TRIVIAL:
-            return self._seen(reward=1.0, done=True)
-        if self._difficulty in IMPOSSIBLE or action.key != key_of(self._opened):
-            return self._seen(reward=0.0, done=True)
-        self._opened += 1
-        is_open = self._opened == self._difficulty
-        return self._seen(reward=float(is_open), done=is_open)
-
-    def _seen(self, reward: float | None = None, *, done: bool = False) -> Lock:
-        return Lock(text=f"lock {self._opened}", reward=reward, done=done)
+        return Door(text="", reward=float(action.key in self._keys), done=True)
 
     @property
     def state(self) -> State:
-        """Number of the locks that were opened."""
-        return State(step_count=self._opened)
+        """Nothing that is of use."""
+        return State()
 
 
-def key_of(lock: int) -> Key:
-    """Return the key of a lock, the first of which is 0."""
-    return KEYS[(lock * lock + lock // 2) % len(KEYS)]
+def keys_of(door: int, difficulty: int) -> tuple[Key, ...]:
+    """Return the keys that open a door: mostly other ones than those of the next door."""
+    first = (door * door + door // 3) % len(KEYS)
+    return (KEYS * 2)[first : first + OPENING[difficulty]]
+
+
+def name_of(door: int) -> str:
+    """Return the name of a door, a word that says nothing of its keys."""
+    letters = "abcdefgh"
+    return f"door{letters[door // len(letters)]}{letters[door % len(letters)]}"

@@ -6,34 +6,47 @@ import sys
 from pathlib import Path
 
 import pytest
-from benchmarks.programs.locks import DIFFICULTIES, IMPOSSIBLE, KEYS, SOLVABLE, LocksEnvironment, Turn, key_of
-from benchmarks.samplers import KINDS, ROOT
+from benchmarks.programs.locks import (
+    DIFFICULTIES,
+    DOORS_OF_EACH,
+    KEYS,
+    OPENING,
+    LocksEnvironment,
+    Turn,
+    keys_of,
+    name_of,
+)
+from benchmarks.samplers import KINDS, LOWEST, ROOT
 from PIL import Image
 
 COMMAND = [sys.executable, "-m", "benchmarks.samplers"]
 
 
-def rewards_of(difficulty: int, wrong_at: int | None = None) -> list[float | None]:
-    """Turn the right keys until the episode is over, but for one."""
+def rewards_of(door: int, difficulty: int) -> list[float]:
+    """Try each key."""
     environment = LocksEnvironment()
-    seen = environment.reset(difficulty=difficulty)
-    rewards: list[float | None] = []
-    while not seen.done:
-        right = key_of(len(rewards))
-        wrong = next(key for key in KEYS if key != right)
-        seen = environment.step(Turn(key=wrong if len(rewards) == wrong_at else right))
-        rewards.append(seen.reward)
+    rewards = []
+    for key in KEYS:
+        environment.reset(door=door, difficulty=difficulty)
+        seen = environment.step(Turn(key=key))
+        assert seen.done
+        rewards.append(float(seen.reward or 0))
     return rewards
 
 
 def test_doors_go_from_trivial_to_impossible() -> None:
-    assert rewards_of(0, wrong_at=0) == [1.0]
-    for difficulty in SOLVABLE[1:]:
-        assert rewards_of(difficulty) == [0.0] * (difficulty - 1) + [1.0]
-        assert rewards_of(difficulty, wrong_at=difficulty - 1) == [0.0] * difficulty
-    assert [rewards_of(difficulty) for difficulty in IMPOSSIBLE] == [[0.0]] * len(IMPOSSIBLE)
-    assert [*SOLVABLE, *IMPOSSIBLE] == [*DIFFICULTIES]
-    assert {key_of(lock) for lock in range(max(SOLVABLE))} == set(KEYS), "no key opens all"
+    assert list(OPENING) == sorted(OPENING, reverse=True)
+    for door, difficulty in DIFFICULTIES.items():
+        assert sum(rewards_of(door, difficulty)) == OPENING[difficulty]
+    for difficulty in set(DIFFICULTIES.values()):
+        doors = [door for door, own in DIFFICULTIES.items() if own == difficulty]
+        assert len(doors) == DOORS_OF_EACH
+        keys = {keys_of(door, difficulty) for door in doors}
+        assert not OPENING[difficulty] or len(keys) > 1, "doors are alike"
+
+
+def test_no_two_doors_have_one_name() -> None:
+    assert len({name_of(door) for door in DIFFICULTIES}) == len(DIFFICULTIES)
 
 
 def test_runs_that_are_there_are_compared_and_drawn(tmp_path: Path) -> None:
@@ -56,7 +69,7 @@ def test_runs_that_are_there_are_compared_and_drawn(tmp_path: Path) -> None:
 @pytest.mark.level("training")
 def test_a_short_run_leaves_a_curve(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "benchmarks.programs.train_locks", "curriculum", str(tmp_path / "curve.json")]
-    subprocess.run([*command, "--steps", "5"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([*command, "--steps", "10"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     (point,) = json.loads((tmp_path / "curve.json").read_text())
-    assert (point["groups"], point["episodes"]) == (5 * 4, 5 * 4 * 8)
-    assert 1 / len(SOLVABLE) <= point["reward"] <= 1, "a trivial door opens with any key"
+    assert (point["groups"], point["episodes"], point["cost"]) == (10 * 2, 10 * 2 * 8, 10 * 2 * 8)
+    assert LOWEST < point["reward"] <= 1, "a trivial door opens with any key"

@@ -10,6 +10,7 @@ from transformers.utils import logging as transformers_logging
 from openenv.train.quiet import quiet_about_tied_weights, quiet_libraries
 
 CHECKPOINTS = logging.getLogger("transformers.trainer_utils")
+REWARDS = logging.getLogger("trl.trainer.grpo_trainer")
 TRAINER = logging.getLogger("transformers.trainer")
 
 
@@ -19,6 +20,8 @@ def talk() -> None:
     warnings.warn("`other` is deprecated", FutureWarning, stacklevel=1)
     CHECKPOINTS.warning("mtime may not be reliable on this filesystem")
     CHECKPOINTS.warning("the disk is full")
+    REWARDS.warning("All reward functions returned None for the following kwargs: %s", {"failure": "judge"})
+    REWARDS.warning("a reward is missing")
     assert not transformers_logging.is_progress_bar_enabled()
 
 
@@ -26,14 +29,29 @@ def test_known_notices_are_dropped_and_all_else_comes_through(caplog: pytest.Log
     with pytest.warns() as seen, quiet_libraries():
         talk()
     assert [str(warning.message) for warning in seen] == ["`other` is deprecated"]
-    assert caplog.messages == ["the disk is full"]
+    assert caplog.messages == ["the disk is full", "a reward is missing"]
+
+
+def switches() -> list[object]:
+    bars = transformers_logging.is_progress_bar_enabled()
+    return [bars, CHECKPOINTS.filters[:], REWARDS.filters[:], warnings.filters[:]]
 
 
 def test_everything_is_as_before_afterwards() -> None:
-    before = transformers_logging.is_progress_bar_enabled(), list(CHECKPOINTS.filters), list(warnings.filters)
+    before = (
+        transformers_logging.is_progress_bar_enabled(),
+        CHECKPOINTS.filters[:],
+        REWARDS.filters[:],
+        warnings.filters[:],
+    )
     with pytest.raises(RuntimeError, match="stopped"), quiet_libraries():
         raise RuntimeError("stopped")
-    after = transformers_logging.is_progress_bar_enabled(), list(CHECKPOINTS.filters), list(warnings.filters)
+    after = (
+        transformers_logging.is_progress_bar_enabled(),
+        CHECKPOINTS.filters[:],
+        REWARDS.filters[:],
+        warnings.filters[:],
+    )
     assert before == after
 
 

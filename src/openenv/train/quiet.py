@@ -34,8 +34,13 @@ def quiet_libraries() -> Iterator[None]:
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     disable_progress_bars()
     try:
-        # Two checkpoints within a second are ordered by their numbers instead, which is as good.
-        with _without("transformers.trainer_utils", "mtime may not be reliable"), warnings.catch_warnings():
+        with (
+            # Two checkpoints within a second are ordered by their numbers instead, which is as good.
+            _without("transformers.trainer_utils", "mtime may not be reliable"),
+            # An episode that failed has no reward on purpose, and is counted under the kind of its failure.
+            _without("trl.trainer.grpo_trainer", "All reward functions returned None"),
+            warnings.catch_warnings(),
+        ):
             # TRL 1.16 uses names that transformers 5.23 has changed.
             warnings.filterwarnings("ignore", r"`(is_)?gradient_checkpointing\w*` is deprecated", FutureWarning)
             yield
