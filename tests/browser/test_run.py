@@ -64,7 +64,11 @@ def short(tmp_path: Path) -> RunFolder:
     folder = TrainConfig(environment="catch", output_dir=tmp_path, name="short").make_folder("catch")
     folder.add_start(RunStart.now())
     new_file(folder.traces).close()
-    folder.add_metrics({"step": 1, "episode/reward": 0.5, "time/generation": 3.0, "time/training": 1.0})
+    user = {
+        f"participants/user/{name}": count for name, count in {"replies": 3, "input_tokens": 1200, "failed": 2}.items()
+    }
+    times = {"time/generation": 3.0, "time/training": 1.0}
+    folder.add_metrics({"step": 1, "episode/reward": 0.5, **times, **user, "cost/episodes": 8, "cost/price_usd": 0.25})
     folder.add_times({"evaluation": 60.0})
     note = {"episode_id": "e1", "group": 0, "task": {"seed": 1}, "reward": 0.5, "length": 3, "illegal_actions": 0}
     folder.add_rollouts({"step": 1, "environment": "", "episodes": [note]})
@@ -149,6 +153,8 @@ def test_a_failure_before_the_first_answer_does_not_end_the_page(browser: Any, s
             page.goto(f"{server.url}/web/run")
             page.wait_for_selector("[role=alert]:has-text('The server answered with 503: too busy')")
         page.wait_for_selector("[data-testid=rollout-best] header a:text-is('1-1')")
+        facts = " ".join(page.locator(".facts").inner_text().split())
+        assert "Price $0.250 user 3 replies 1.2K tokens read, ? written, price not known, 2 failed" in facts
         times = page.locator("[data-testid=times] tbody tr").all_inner_texts()
         assert [" ".join(line.split()) for line in times] == [
             "generation 3 s 3.00 s 5%",

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 from tests.discovery.conftest import URI, Games
 
 from openenv.discovery import CatalogError, CatalogSnapshot, build_catalog, load_catalog, write_catalog
+from openenv.discovery.models import github_repository, metadata_url, relative_path
+from openenv.discovery.serialization import parse_json
 
 
 @pytest.fixture
@@ -64,8 +67,8 @@ def changed(values: dict[str, Any], change: str) -> str:
         ("another commit", "is of another repository or commit"),
         ("an unknown field", "is no catalog of version 0.1-draft: Extra inputs"),
         ("another version", "is no catalog of version 0.1-draft: Input should be '0.1-draft'"),
-        ("a key twice", "a key stands twice"),
-        ("no number", "it has the number NaN"),
+        ("a key twice", "is no catalog: JSON contains duplicate object keys"),
+        ("no number", "is no catalog: JSON contains a non-finite number: NaN"),
     ],
 )
 def test_what_was_changed_is_refused(snapshot: CatalogSnapshot, tmp_path: Path, change: str, message: str) -> None:
@@ -97,3 +100,31 @@ def test_a_pipe_in_place_of_a_catalog_is_refused_at_once(tmp_path: Path) -> None
     os.mkfifo(tmp_path / "catalog.json")
     with pytest.raises(CatalogError, match="no regular file"):
         load_catalog(tmp_path / "catalog.json")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{"a": 1, "a": 1}', "JSON contains duplicate object keys"),
+        ("[NaN]", "JSON contains a non-finite number"),
+        ("{", "Invalid catalog JSON"),
+    ],
+)
+def test_json_of_catalogs_is_strict(text: str, expected: str) -> None:
+    with pytest.raises(CatalogError, match=expected):
+        parse_json(text)
+    assert parse_json('{"a": [1, null]}') == {"a": [1, None]}
+
+
+@pytest.mark.parametrize(
+    ("check", "good", "result", "bad"),
+    [
+        (relative_path, "envs/echo_env", "envs/echo_env", "../echo_env"),
+        (github_repository, "https://github.com/owner/name.git", "owner/name", "https://github.com/owner"),
+        (metadata_url, "https://example.org/x", "https://example.org/x", "http://example.org/x"),
+    ],
+)
+def test_values_of_catalogs_are_checked(check: Callable[[str], str], good: str, result: str, bad: str) -> None:
+    assert check(good) == result
+    with pytest.raises(ValueError, match="expected"):
+        check(bad)

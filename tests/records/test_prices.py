@@ -56,7 +56,8 @@ def test_spending_is_by_the_file_and_else_what_the_server_says() -> None:
 def test_cpu_has_a_price_of_its_own() -> None:
     lines = [{**line, "cpu_s": 18.0} for line in LINES]
     found = Spending.of_lines(lines, None, Prices(sandbox_hour=0.5, cpu_hour=1.0))
-    assert (found.cpu_s, found.price_usd) == (36.0, pytest.approx(0.02))
+    assert found.cpu_s == 36.0
+    assert found.price_usd == pytest.approx(0.02)
     assert Spending.of_lines([*lines, LINES[0]], None, Prices(cpu_hour=1.0)).price_usd is None, "of one it is not known"
     assert Spending.of_lines([*lines, LINES[0]], None, BY_HOUR).price_usd == pytest.approx(0.015)
 

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tests.support.environment_folders import scaffold
+
 ENVIRONMENT_YAML = """spec_version: hf-rl-env-0.1
 environments:
   - id: words
@@ -35,6 +37,15 @@ def dataset_folder(
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(content)
     return folder
+
+
+def environment_with_rows(folder: Path, rows: dict[str, list[dict[str, Any]]]) -> Path:
+    """Write an environment whose manifest has a dataset beside it as its task set ``default``."""
+    dataset_folder(folder / "words", rows=rows)
+    environment = scaffold(folder, "said_env")
+    with (environment / "openenv.yaml").open("a") as manifest:
+        manifest.write("task_sets: {default: ../words}\n")
+    return environment
 
 
 def lines_of(rows: list[dict[str, Any]]) -> bytes:

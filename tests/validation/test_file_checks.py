@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.dataset_folders import environment_with_rows
 from tests.support.environment_folders import scaffold, write_files
 from tests.support.manifests import OTHER_SHAPES
 from tests.support.outcomes import Outcome, outcomes
@@ -47,11 +48,27 @@ def test_a_scaffold_passes(tmp_path: Path, check_id: str) -> None:
     assert result(scaffold(tmp_path, "my_env"), check_id).status == "pass"
 
 
+def test_a_task_set_that_is_there_passes(tmp_path: Path) -> None:
+    assert result(environment_with_rows(tmp_path, {"train": [{"seed": 1}]}), "manifest").status == "pass"
+
+
 SHORT_README = "---\ntitle: x\nsdk: docker\napp_port: 8000\n---\nTODO\n"
 
 FAULTS: list[tuple[str, Change, str, str]] = [
     ("manifest", replaced("openenv.yaml", "port: 8000", "port: 0"), "fail", "`port` is 0"),
     ("manifest", replaced("openenv.yaml", 'version: "0.1.0"', "x: 1"), "warn", "`version` is missing"),
+    (
+        "manifest",
+        replaced("openenv.yaml", "port: 8000", "port: 8000\ntask_sets: {default: ../words}"),
+        "fail",
+        "`task_sets`: default: Expected an environment of a dataset, as in hf://datasets/ORG/REPO/ENV@REVISION",
+    ),
+    (
+        "manifest",
+        replaced("openenv.yaml", "port: 8000", 'port: 8000\ntask_sets: {default: "hf://datasets/words"}'),
+        "fail",
+        "`task_sets`: default: Expected an environment of a dataset",
+    ),
     ("files", removed("client.py"), "fail", "client.py is missing"),
     ("readme", removed("README.md"), "fail", "README.md is missing"),
     ("packaging", removed("pyproject.toml"), "fail", "pyproject.toml is missing"),

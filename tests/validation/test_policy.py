@@ -20,6 +20,7 @@ from openenv.validation.findings import ADVICE, Check
 from openenv.validation.folder_checks import CHECKS
 from openenv.validation.policy import OWN_POLICY
 from openenv.validation.run_checks import RUN_CHECKS
+from openenv.validation.semantic.checks import SEMANTIC_CHECKS
 
 
 def result(check_id: str, status: str) -> CheckResult:
@@ -38,7 +39,7 @@ def test_the_published_policies() -> None:
     assert (entry.level, entry.lane, entry.severity) == (Level.STATISTICAL, Lane.HUB, Severity.ADVISORY)
 
 
-@pytest.mark.parametrize("check", [*CHECKS, *RUN_CHECKS, *ADAPTED_CHECKS], ids=lambda check: check.id)
+@pytest.mark.parametrize("check", [*CHECKS, *RUN_CHECKS, *ADAPTED_CHECKS, *SEMANTIC_CHECKS], ids=lambda check: check.id)
 def test_our_policy_knows_each_check_and_its_warnings(check: Check[object]) -> None:
     entries = load_policy(OWN_POLICY).entries_for_lane(Lane.LOCAL)
     only_warns = check.warns_as == check.id

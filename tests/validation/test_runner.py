@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.support.environment_folders import scaffold, write_files
+from tests.support.environment_folders import fresh_scaffold, scaffold, write_files
 from tests.support.packages import PLAN, declarations, package
 
 from openenv.core.exceptions import ProviderError
@@ -257,6 +257,21 @@ class TestRun:
         assert report.levels_run == [Level.STATIC, Level.RUNTIME]
         assert len(json.loads((bundle / "collector-trace.json").read_text())["exchanges"]) == 6
         assert json.loads((bundle / "report.json").read_text())["source_digest"] == source_digest(folder)
+
+    def test_what_init_makes_passes(self, tmp_path: Path) -> None:
+        folder = fresh_scaffold(tmp_path, "my_env")
+        content = yaml.safe_load((folder / "openenv.yaml").read_text())
+        content["validation"]["network"] = {"mode": "public"}  # what every machine can give
+        write_files(folder, {"openenv.yaml": yaml.safe_dump(content)})
+        report = run_validation(folder, provider=LocalProcessValidationProvider())
+        assert [each.check_id for each in report.results if each.status.value == "pass"][:5] == [
+            "static.manifest",
+            "runtime.startup",
+            "runtime.reward_well_formed",
+            "runtime.observation_schema",
+            "runtime.state_contract",
+        ]
+        assert [each.evidence for each in report.results if each.status.value in ("fail", "error")] == []
 
     def test_a_server_that_does_not_start_fails(self, tmp_path: Path) -> None:
         folder = write_files(self.folder(tmp_path), {"server/my_env_environment.py": "raise RuntimeError('broken')"})

@@ -190,3 +190,16 @@ def test_lines_that_have_no_episodes_spoil_no_page(http: TestClient, folder: Run
 @pytest.mark.parametrize("query", [f"progress?offset={'9' * 30}", f"rollouts?step={'9' * 30}", "progress?offset=-1"])
 def test_a_number_that_no_file_has_is_an_invalid_query(http: TestClient, query: str) -> None:
     assert http.get(f"/web/run/{query}").status_code == 422
+
+
+def test_episodes_that_failed_are_in_no_mean_no_best_and_no_worst(tmp_path: Path) -> None:
+    folder = TrainConfig(environment="catch", output_dir=tmp_path, name="failing").make_folder("catch")
+    note = {"group": 0, "task": {"seed": 0}, "length": 1, "illegal_actions": 0}
+    failed = {**note, "error": "the environment failed", "failure": "environment"}
+    played = [{**note, "reward": 0.5}, {**failed, "reward": 9.0}, {**failed, "reward": -9.0, "group": 1}]
+    folder.add_rollouts({"step": 1, "environment": "", "episodes": played})
+    http = TestClient(viewer_app(None, folder.path))
+    found = http.get("/web/run/rollouts", params={"step": 1}).json()
+    (group,) = found["groups"]
+    assert (group["rewards"], group["failed"], group["mean_reward"]) == ([0.5], 1, 0.5)
+    assert found["best"]["reward"] == found["worst"]["reward"] == 0.5

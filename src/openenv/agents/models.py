@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from openenv.agents.participant import Message, Reply
+from openenv.core.llm.usage import name_of_model
 from openenv.core.llm_answers import without_reasoning
-from openenv.core.llm_client import LLMClient, name_of_model
+from openenv.core.llm_client import LLMClient
 
 __all__ = ["ModelPlayer", "ModelUser"]
 

@@ -12,9 +12,10 @@ from openenv.auto.dataset.opening import DatasetEnvironment, open_dataset, row_c
 from openenv.auto.discovery import checked, find_environment, list_environments
 from openenv.auto.installing import install_space
 from openenv.auto.making import make
+from openenv.auto.manifest import DEFAULT_TASK_SET
 from openenv.auto.names import environment_key
 from openenv.auto.package import EnvironmentPackage
-from openenv.auto.target import NAMED, Target, TargetKind
+from openenv.auto.target import NAMED, PACKAGED, Target, TargetKind
 from openenv.core import providers
 from openenv.core.addresses import is_on_this_machine
 from openenv.core.client.blocking import wait_for
@@ -91,7 +92,8 @@ class AutoEnv:
                 package or image that a dataset names may be run. Otherwise ``OPENENV_TRUST_REMOTE_CODE=1`` allows it,
                 or the user at the terminal.
             skip_install: Whether to do without the environment's package: actions and observations are dicts then.
-            split: Split of a dataset whose rows are played; its first one if ``None``.
+            split: Split of a dataset whose rows are played; its first one if ``None``. For another environment, one of
+                the dataset that its ``openenv.yaml`` has as ``default`` in ``task_sets``.
             **client_kwargs: Passed to the client, such as ``message_timeout_s``.
 
         Returns:
@@ -109,8 +111,9 @@ class AutoEnv:
         """
         target = Target.of(name).required(NAMED, "AutoEnv")
         opened = _opened(target, split)
-        if opened is not None:
-            target = Target.of(opened.target(trusted=trust_remote_code))
+        if opened is not None and target.kind is TargetKind.DATASET:
+            plays_elsewhere = base_url is not None and skip_install  # so that nothing of it is run here
+            target = Target.of(base_url if plays_elsewhere else opened.target(trusted=trust_remote_code))
             env_vars = {**opened.secrets(), **(env_vars or {})}
         image, provider, trusted = docker_image, container_provider, trust_remote_code
         client = _client_of(
@@ -223,17 +226,21 @@ class AutoAction:
 
 
 def _opened(target: Target, split: str | None) -> DatasetEnvironment | None:
-    """Return the environment of a dataset, with the split checked; ``None`` for any other target."""
-    if target.kind is TargetKind.DATASET:
-        opened = open_dataset(target.text)
-        opened.split(split)
-        return opened
-    if split is not None:
-        raise ConfigurationError(
-            f"Expected split with an environment of a dataset, as hf://datasets/ORG/REPO/ENV, got {target}: choose a "
-            "task by reset(split=, index=)."
-        )
-    return None
+    """Return the environment of a dataset, with the split checked, or the dataset of an environment with a split."""
+    reference = target.text if target.kind is TargetKind.DATASET else None
+    if reference is None and split is not None:
+        reference = _find(target).task_sets.get(DEFAULT_TASK_SET) if target.kind in PACKAGED else None
+        if reference is None:
+            raise ConfigurationError(
+                f"Expected split with an environment of a dataset, as hf://datasets/ORG/REPO/ENV, or with one whose "
+                f"openenv.yaml has `task_sets: {{{DEFAULT_TASK_SET}: ...}}`, got {target}: choose a task by "
+                "reset(split=, index=)."
+            )
+    if reference is None:
+        return None
+    opened = open_dataset(reference)
+    opened.split(split)
+    return opened
 
 
 def _with_tasks(

@@ -6,11 +6,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
+from openenv.auto.dataset.reference import HUB_SCHEME
 from openenv.auto.readme import described_by_readme
 from openenv.core.documents import read_yaml
 from openenv.core.exceptions import ConfigurationError
 
 MANIFEST_FILE = "openenv.yaml"
+DEFAULT_TASK_SET = "default"
+"""Name of the task set whose rows ``AutoEnv`` plays."""
 SHARED_KEYS = ("runtime", "action", "observation", "environment", "client")
 """Keys that other tools use too, for values of another shape."""
 
@@ -60,6 +63,16 @@ class Manifest(BaseModel):
     variables: dict[VariableName, Variable] = Field(
         default={}, description="names and values of a Space's environment variables, as in {LEVEL: easy}"
     )
+
+    def task_sets_from(self, folder: Path) -> dict[str, str]:
+        """Return the references of task sets by their names; a dataset that is a folder is one beside ``openenv.yaml``.
+
+        Args:
+            folder: The folder of this file.
+        """
+        return {
+            name: text if text.startswith(HUB_SCHEME) else str(folder / text) for name, text in self.task_sets.items()
+        }
 
     def seen_from(self, package: str) -> "Manifest":
         """Return the manifest with an ``app`` that is named from the folder.

@@ -114,6 +114,11 @@ class EnvironmentPackage:
         return cls(manifest.name, module, folder, manifest)
 
     @property
+    def task_sets(self) -> dict[str, str]:
+        """References of the environments of datasets that ``openenv.yaml`` names, by their names."""
+        return self.manifest.task_sets_from(self.folder)
+
+    @property
     def target(self) -> str:
         """Target by which commands find it: its folder, or its name where it is installed without a manifest."""
         return str(self.folder) if (self.folder / MANIFEST_FILE).is_file() else self.name

@@ -24,6 +24,20 @@ NAME_IN_PATHS = "__name__"
 # leaves its tests out of the list of its modules.
 RESERVED_NAMES = frozenset({"openenv", "server", "models", "client", "test", "tests"}) | sys.stdlib_module_names
 
+# For environments whose rewards are known: those around others declare nothing.
+_DECLARATIONS = """\
+# Declarations that `openenv validate` compares with what it measures. Keep them true to your environment.
+validation:
+  policy: openenv-v1
+  reward: {range: [0.0, 1.0], floor_margin: 0.25}
+  resources: {cpu: 1, memory_mb: 512, disk_mb: 256, episode_timeout_s: 60}
+  network: {mode: no-network}
+  capabilities:
+    verifier: {kind: reward_channel}
+  types: {tags: [example]}
+  execution: {probe_path: validation/runtime.json, dockerfile: server/Dockerfile}
+"""
+
 
 def check_name(name: str) -> None:
     """Check the name of a new environment, which is its package's too.
@@ -69,6 +83,7 @@ def common_values(name: str) -> dict[str, str]:
         "title": name.replace("_", " ").strip().title(),
         "image": name.replace("_", "-"),
         "manifest_player": "player: player:make_player",
+        "manifest_validation": _DECLARATIONS,
         "project_wheel": "",
         "sources": "",
         **requirement_values([f"openenv-core>={__version__}"]),

@@ -83,15 +83,6 @@ class ToolCall:
         return cls(number, name, {}, f"Expected the arguments as an object of JSON, got {written!r:.100}.")
 
 
-def name_of_model(client: "LLMClient") -> str:
-    """Return the name of a client's model; that of its class where it has none.
-
-    Args:
-        client: The client.
-    """
-    return str(client.identity.get("model", type(client).__name__))
-
-
 @dataclass(frozen=True)
 class TokenUsage:
     """Tokens of a completion, or of several.

@@ -13,8 +13,8 @@ from openenv.core.documents import DocumentError, parse_json, parse_toml, parse_
 from openenv.discovery.errors import DeclarationError
 from openenv.discovery.models import (
     UNCLEAR_LICENSES,
-    CatalogModel,
     License,
+    ProfileModel,
     Queries,
     RelativePath,
     Text,
@@ -26,7 +26,7 @@ from openenv.discovery.repository import Repository
 _FRONT_MATTER = re.compile(r"---\r?\n(.*?)^---\r?$", re.DOTALL | re.MULTILINE)
 
 
-class ToolDeclaration(CatalogModel):
+class ToolDeclaration(ProfileModel):
     """Tools that an environment has for agents, and the file that shows it."""
 
     protocol: Text
@@ -42,7 +42,7 @@ class ToolDeclaration(CatalogModel):
         return names
 
 
-class Declaration(CatalogModel):
+class Declaration(ProfileModel):
     """Content of ``discovery.json``, which no other file has."""
 
     description: Text | None = None

@@ -30,7 +30,7 @@ _CONTROL_CHARACTER = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\\\\]")
 _REPOSITORY = re.compile(r"/([A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+)\.git")
 
 
-def checked_path(path: str) -> str:
+def relative_path(path: str) -> str:
     """Return a path inside a repository: relative, with ``/``, without ``.`` and ``..``; or ``.`` for all of it.
 
     Raises:
@@ -42,7 +42,7 @@ def checked_path(path: str) -> str:
     return path
 
 
-def repository_id(uri: str) -> str:
+def github_repository(uri: str) -> str:
     """Return ``OWNER/NAME`` of a repository's address.
 
     Raises:
@@ -65,7 +65,12 @@ def checked_license(license_name: str) -> str:
     return license_name if license_name in UNCLEAR_LICENSES else str(canonicalize_license_expression(license_name))
 
 
-def _checked_page(url: str) -> str:
+def metadata_url(url: str) -> str:
+    """Return the address of a page with metadata: with https, and without a login.
+
+    Raises:
+        ValueError: It is none.
+    """
     parts = urlsplit(url)
     has_login = parts.username is not None or parts.password is not None
     if parts.scheme != "https" or not parts.hostname or has_login or "\\" in parts.netloc:
@@ -80,7 +85,7 @@ def _checked_requirement(text: str) -> str:
 
 
 Text = Annotated[str, StringConstraints(min_length=1, max_length=8192, pattern=r"\S")]
-RelativePath = Annotated[Text, AfterValidator(checked_path)]
+RelativePath = Annotated[Text, AfterValidator(relative_path)]
 Queries = Annotated[list[Text], Field(max_length=0)] | Annotated[list[Text], Field(min_length=2, max_length=5)]
 License = Annotated[Text, AfterValidator(checked_license)]
 Publisher = Annotated[
@@ -92,20 +97,20 @@ Publisher = Annotated[
 Revision = Annotated[str, StringConstraints(pattern=r"^(?:[0-9a-f]{40}|[0-9a-f]{64})$")]
 
 
-class CatalogModel(BaseModel):
+class ProfileModel(BaseModel):
     """Base of the format's parts: unknown fields and other types than the declared ones are refused."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, populate_by_name=True, allow_inf_nan=False)
 
 
-class Owner(CatalogModel):
+class Owner(ProfileModel):
     """Owner of the repository, by its address."""
 
     authority: Text
     id: Text
 
 
-class RepositorySource(CatalogModel):
+class RepositorySource(ProfileModel):
     """A repository at one commit."""
 
     provider: Literal["github"]
@@ -115,7 +120,7 @@ class RepositorySource(CatalogModel):
 
     @model_validator(mode="after")
     def _id_is_of_the_address(self) -> Self:
-        if repository_id(self.uri) != self.id:
+        if github_repository(self.uri) != self.id:
             raise ValueError(f"the repository {self.id} is not at {self.uri}")
         return self
 
@@ -126,7 +131,7 @@ class EnvironmentSource(RepositorySource):
     path: RelativePath
 
 
-class GitArtifact(CatalogModel):
+class GitArtifact(ProfileModel):
     """Folder that can be fetched, at that commit."""
 
     kind: Literal["git"]
@@ -135,14 +140,14 @@ class GitArtifact(CatalogModel):
     revision: Revision
 
 
-class OrchestrationInterface(CatalogModel):
+class OrchestrationInterface(ProfileModel):
     """Interface for what drives an environment: always OpenEnv's."""
 
     role: Literal["orchestration"]
     protocol: Literal["openenv"]
 
 
-class AgentToolsInterface(CatalogModel):
+class AgentToolsInterface(ProfileModel):
     """The interface for agents, as the environment declares it."""
 
     role: Literal["agent-tools"]
@@ -154,7 +159,7 @@ class AgentToolsInterface(CatalogModel):
 Interface = Annotated[OrchestrationInterface | AgentToolsInterface, Field(discriminator="role")]
 
 
-class EnvironmentCard(CatalogModel):
+class EnvironmentCard(ProfileModel):
     """Declarations of an environment's files at one commit."""
 
     schema_version: Literal["0.1-draft"]
@@ -165,7 +170,7 @@ class EnvironmentCard(CatalogModel):
     artifact_availability: Literal["resolvable", "external", "unknown"]
     artifacts: list[GitArtifact] = Field(default_factory=list)
     license: License
-    license_url: Annotated[Text, AfterValidator(_checked_page)] | None = None
+    license_url: Annotated[Text, AfterValidator(metadata_url)] | None = None
     interfaces: list[Interface]
     manifest_spec_version: int | str | None = None
     framework_requirement: Annotated[Text, AfterValidator(_checked_requirement)] | None = None
@@ -198,7 +203,7 @@ class EnvironmentCard(CatalogModel):
         return self
 
 
-class DiscoveryEntry(CatalogModel):
+class DiscoveryEntry(ProfileModel):
     """Environment of a catalog, with the text that a search reads."""
 
     context: Literal["https://agenticresourcediscovery.org/context/v1"] = Field(
@@ -245,7 +250,7 @@ def check_tool_names(names: list[str]) -> None:
         raise ValueError(f"{', '.join(controls)}: these control a simulation, and are no tools of an agent")
 
 
-class Inventory(CatalogModel):
+class Inventory(ProfileModel):
     """Folders below one folder that hold an environment."""
 
     root: RelativePath
@@ -261,7 +266,7 @@ class Inventory(CatalogModel):
         return self
 
 
-class CatalogIssue(CatalogModel):
+class CatalogIssue(ProfileModel):
     """Fault of an environment: an error keeps it out of the catalog, a warning does not."""
 
     path: RelativePath
@@ -270,14 +275,14 @@ class CatalogIssue(CatalogModel):
     severity: Literal["warning", "error"]
 
 
-class Generator(CatalogModel):
+class Generator(ProfileModel):
     """Rules by which files become entries; both packages have the same."""
 
     name: Literal["openenv-git-catalog"] = "openenv-git-catalog"
     version: Literal["1"] = "1"
 
 
-class CatalogSnapshot(CatalogModel):
+class CatalogSnapshot(ProfileModel):
     """A catalog: every environment of an inventory is an entry or an error."""
 
     schema_version: Literal["0.1-draft"] = PROFILE_VERSION
@@ -317,7 +322,7 @@ def _facts(source: RepositorySource) -> tuple[Any, ...]:
     return source.id, source.uri, source.revision
 
 
-class SearchMatch(CatalogModel):
+class SearchMatch(ProfileModel):
     """An entry that a search found.
 
     Attributes:
@@ -329,14 +334,14 @@ class SearchMatch(CatalogModel):
     score: Annotated[int, Field(ge=0, le=100)]
 
 
-class SupersededEntry(CatalogModel):
+class SupersededEntry(ProfileModel):
     """An entry of two catalogs that differs."""
 
     previous: DiscoveryEntry
     current: DiscoveryEntry
 
 
-class CatalogChanges(CatalogModel):
+class CatalogChanges(ProfileModel):
     """Differences of a catalog from an earlier catalog of the same repository.
 
     Attributes:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from openenv.discovery.errors import CatalogError, DeclarationError
-from openenv.discovery.models import checked_path, repository_id
+from openenv.discovery.models import github_repository, relative_path
 
 MAX_FILE_BYTES = 1024 * 1024
 MAX_ENVIRONMENTS = 10_000
@@ -44,7 +44,7 @@ class Repository:
 
     def __init__(self, folder: Path, uri: str, revision: str = "HEAD", root: str = "envs") -> None:
         try:
-            self.id, self.root = repository_id(uri), checked_path(root)
+            self.id, self.root = github_repository(uri), relative_path(root)
         except ValueError as error:
             raise CatalogError(f"{str(error)[:1].upper()}{str(error)[1:]}.") from error
         self.uri = uri

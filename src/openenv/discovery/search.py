@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from openenv.discovery.errors import CatalogError
 from openenv.discovery.models import CatalogChanges, CatalogSnapshot, DiscoveryEntry, SearchMatch, SupersededEntry
-from openenv.discovery.serialization import check_complete
+from openenv.discovery.serialization import require_complete
 
 FILTERS = ("artifact_availability", "license", "name", "provider", "tags", "type")
 """Fields that a search may be limited to."""
@@ -48,7 +48,7 @@ def search_catalog(
     Raises:
         CatalogError: The catalog is incomplete, or an argument is not as it must be.
     """
-    check_complete(snapshot)
+    require_complete(snapshot)
     if not 1 <= limit <= MAX_MATCHES:
         raise CatalogError(f"Expected a limit from 1 to {MAX_MATCHES}, got {limit}.")
     if len(query) > _LONGEST_QUERY:
@@ -68,7 +68,7 @@ def resolve_entry(snapshot: CatalogSnapshot, identifier: str) -> DiscoveryEntry:
     Raises:
         CatalogError: There is none, or the catalog is incomplete.
     """
-    check_complete(snapshot)
+    require_complete(snapshot)
     for entry in snapshot.entries:
         if entry.identifier == identifier:
             return entry
@@ -82,7 +82,7 @@ def compare_catalogs(previous: CatalogSnapshot, current: CatalogSnapshot) -> Cat
         CatalogError: A catalog is incomplete, or they are of different publishers, repositories or folders.
     """
     for snapshot in (previous, current):
-        check_complete(snapshot)
+        require_complete(snapshot)
     if _scope(previous) != _scope(current):
         raise CatalogError(f"The catalogs are of different sources: {_scope(previous)} and {_scope(current)}.")
     old, new = _by_path(previous), _by_path(current)

@@ -21,7 +21,7 @@ def catalog_digest(snapshot: CatalogSnapshot) -> str:
     return f"sha256:{sha256(content.encode('utf-8')).hexdigest()}"
 
 
-def check_complete(snapshot: CatalogSnapshot) -> None:
+def require_complete(snapshot: CatalogSnapshot) -> None:
     """Refuse a catalog that lacks environments, or whose digest is of other contents.
 
     Raises:
@@ -32,6 +32,20 @@ def check_complete(snapshot: CatalogSnapshot) -> None:
         raise CatalogError(f"The catalog is incomplete: {failed}. Correct their files, and build it again.")
     if catalog_digest(snapshot) != snapshot.digest:
         raise CatalogError("The catalog was changed after it was built: its digest is of something else.")
+
+
+def parse_json(text: str) -> Any:
+    """Return the value of a catalog's JSON, whose objects have each key once, and whose numbers are finite.
+
+    Raises:
+        CatalogError: It is none.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_distinct, parse_constant=_no_number)
+    except CatalogError:
+        raise
+    except ValueError as error:
+        raise CatalogError(f"Invalid catalog JSON: {error}") from error
 
 
 def load_catalog(path: str | Path) -> CatalogSnapshot:
@@ -47,14 +61,13 @@ def load_catalog(path: str | Path) -> CatalogSnapshot:
         raise CatalogError(f"The catalog can't be read. {error}") from error
     _check_size(len(content))
     try:
-        values = json.loads(content.decode("utf-8"), object_pairs_hook=_distinct, parse_constant=_no_number)
-        snapshot = CatalogSnapshot.model_validate(values)
+        snapshot = CatalogSnapshot.model_validate(parse_json(content.decode("utf-8")))
     except (ValidationError, RecursionError) as error:
         fault = error.errors()[0]["msg"] if isinstance(error, ValidationError) else "it is nested too deeply"
         raise CatalogError(f"{path} is no catalog of version 0.1-draft: {fault}.") from error
     except ValueError as error:
         raise CatalogError(f"{path} is no catalog: {error}.") from error
-    check_complete(snapshot)
+    require_complete(snapshot)
     return snapshot
 
 
@@ -91,9 +104,9 @@ def _check_size(length: int) -> None:
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) != len(pairs):
-        raise CatalogError("it has an object in which a key stands twice")
+        raise CatalogError("JSON contains duplicate object keys")
     return values
 
 
 def _no_number(text: str) -> NoReturn:
-    raise CatalogError(f"it has the number {text}, which JSON has not")
+    raise CatalogError(f"JSON contains a non-finite number: {text}")

@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from inspect import isawaitable
 from typing import Any
 
@@ -17,10 +18,23 @@ from openenv.core.wire.results import component_totals
 from openenv.traces.episodes import Entry, EpisodeRecord, Filter, Score
 from openenv.traces.reading import TraceFile
 
-__all__ = ["rescore", "score"]
+__all__ = ["StepScore", "rescore", "score", "score_of", "scored_steps"]
 
 AnyRubric = Rubric | Callable[[Any, Any], Any]
 """A rubric, or a function of an action and an observation that returns a number, or a coroutine of one."""
+
+
+@dataclass(frozen=True)
+class StepScore:
+    """Score of a step.
+
+    Attributes:
+        reward: The rubric's score.
+        components: The scores of its components by name.
+    """
+
+    reward: float
+    components: Mapping[str, float]
 
 
 class _Stored(BaseModel):
@@ -84,27 +98,48 @@ async def score(record: EpisodeRecord, rubric: AnyRubric, name: str | None = Non
         rubric: The rubric; a ``Rubric`` is reset before the episode.
         name: Name of the score; by default that of the rubric's class or function.
     """
-    read = _Reader(_package_of(record.episode.environment))
+    name = name or _name_of(rubric)
+    return score_of(name, await scored_steps(record, rubric, _package_of(record.episode.environment)))
+
+
+async def scored_steps(
+    record: EpisodeRecord, rubric: AnyRubric, package: EnvironmentPackage | None, *, with_rewards: bool = True
+) -> list[StepScore]:
+    """Score each step of an episode by a rubric.
+
+    Args:
+        record: The episode.
+        rubric: The rubric; a ``Rubric`` is reset before the episode.
+        package: The environment, of whose classes actions and observations are; ``None`` where it is not installed.
+        with_rewards: Whether observations have the reward that the environment gave.
+    """
+    read = _Reader(package, with_rewards=with_rewards)
     if isinstance(rubric, Rubric):
         rubric.reset()
-    rewards: list[float] = []
-    components: list[dict[str, float]] = []
+    steps: list[StepScore] = []
     for number, entry in enumerate(record.steps, 1):
         begun = tick()
         try:
             given = rubric(read.action(entry), read.observation(entry))
-            rewards.append(float(await given if isawaitable(given) else given))
+            reward = float(await given if isawaitable(given) else given)
         except Exception as error:
-            error.add_note(f"while the rubric {name or _name_of(rubric)} scored step {number} of {record.episode.id}")
+            error.add_note(f"while the rubric {_name_of(rubric)} scored step {number} of {record.episode.id}")
             raise
-        components.append(rubric.component_scores(begun) if isinstance(rubric, Rubric) else {})
-    return Score(name or _name_of(rubric), time.time(), sum(rewards), rewards, component_totals(components))
+        steps.append(StepScore(reward, rubric.component_scores(begun) if isinstance(rubric, Rubric) else {}))
+    return steps
+
+
+def score_of(name: str, steps: Sequence[StepScore]) -> Score:
+    """Return the score of an episode by those of its steps, now."""
+    rewards = [step.reward for step in steps]
+    return Score(name, time.time(), sum(rewards), rewards, component_totals(step.components for step in steps))
 
 
 class _Reader:
     """Maker of objects of recorded actions and observations."""
 
-    def __init__(self, package: EnvironmentPackage | None) -> None:
+    def __init__(self, package: EnvironmentPackage | None, *, with_rewards: bool) -> None:
+        self._outcome = ("reward", "done", "metadata") if with_rewards else ("done", "metadata")
         self._action = _Stored if package is None else package.action_class()
         self._observation = _Stored if package is None else package.observation_class()
 
@@ -117,7 +152,7 @@ class _Reader:
         observation = entry.observation
         if not isinstance(observation, dict):
             return observation
-        outcome = {name: entry.answer[name] for name in ("reward", "done", "metadata") if name in entry.answer}
+        outcome = {name: entry.answer[name] for name in self._outcome if name in entry.answer}
         return self._observation.model_validate({**observation, **outcome})
 
 

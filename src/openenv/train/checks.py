@@ -293,7 +293,7 @@ def check_environment(environment: str, *tasks: str) -> None:
         blocking.schemas()
         package = package_of(environment)
         for name in tasks:
-            named_tasks(name, blocking, task_sets=None if package is None else package.manifest.task_sets)
+            named_tasks(name, blocking, task_sets=None if package is None else package.task_sets)
     finally:
         blocking.close()
 

@@ -3,8 +3,11 @@
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
+from openenv.auto.dataset.opening import open_dataset
+from openenv.auto.dataset.reference import DatasetRef
 from openenv.auto.discovery import ENTRY_POINT_GROUP
 from openenv.auto.manifest import MANIFEST_FILE, Manifest, keys_of_other_tools
 from openenv.core.documents import DocumentError, parse_yaml, read_toml, read_yaml
@@ -63,6 +66,7 @@ def check_manifest(source: Source) -> Iterator[Finding]:
     if not source.manifest.description:
         yield warn("`description` is missing.", "Describe the environment in one sentence; `openenv list` shows it.")
     yield from _unknown_keys(source.manifest)
+    yield from _missing_task_sets(source.manifest, source.folder)
     if source.manifest.version == "0.0.0":
         yield warn("`version` is missing.", "Add a version, and raise it with every change of what an agent meets.")
     yield from _declarations(source)
@@ -104,6 +108,17 @@ def _unknown(keys: Iterable[Any], known: Sequence[str], where: str) -> Iterator[
             f"`{key}` is no key of {where}" + (f"; did you mean `{close[0]}`?" if close else "."),
             "Correct it or leave it out; no command reads it.",
         )
+
+
+def _missing_task_sets(manifest: Manifest, folder: Path) -> Iterator[Finding]:
+    """Find task sets that are no reference, or no dataset beside the manifest; the Hub is not queried."""
+    for name, text in manifest.task_sets_from(folder).items():
+        try:
+            if not DatasetRef.parse(text).is_local:
+                continue
+            open_dataset(text)
+        except ConfigurationError as error:
+            yield fail(f"`task_sets`: {name}: {error}", "Correct the reference; a folder is one beside openenv.yaml.")
 
 
 def check_files(source: Source) -> Iterator[Finding]:

@@ -285,7 +285,7 @@ class NormalizedManifest(_Declaration):
 
 
 class ExecutionDeclaration(_Declaration):
-    """Declaration of the way in which an environment is built and run for checks.
+    """Declaration of how an environment is built and run for checks.
 
     Attributes:
         kind: Protocol of the server.

@@ -46,7 +46,7 @@ def validate_folder(folder: Path, max_level: Level = Level.STATIC, limits: RunLi
     has_failed = {result.check_id for result in results if result.status is CheckStatus.FAIL}
     if max_level > Level.STATIC and has_failed.isdisjoint(_NEEDED_TO_RUN):
         results += run_in_process(source.folder, limits or RunLimits(), max_level)
-        levels += [level for level in (Level.RUNTIME, Level.SEMANTIC) if level <= max_level]
+        levels += _levels_of_run(max_level)
     if manifest is not None:
         results += _results_of_others(source, manifest, max_level, results)
     return make_report(
@@ -82,12 +82,13 @@ def chosen_policy(folder: Path) -> str | None:
     return None if named is None else str(named)
 
 
-def report_of_run(target: str, results: list[CheckResult]) -> ValidationReport:
+def report_of_run(target: str, results: list[CheckResult], max_level: Level = Level.RUNTIME) -> ValidationReport:
     """Make the report of what has no folder, and was only run.
 
     Args:
         target: The target.
         results: Results of its checks.
+        max_level: The highest level of checks.
     """
     return make_report(
         "2",
@@ -96,9 +97,13 @@ def report_of_run(target: str, results: list[CheckResult]) -> ValidationReport:
         signature=None,
         manifest=None,
         policy=load_policy(OWN_POLICY),
-        levels_run=[Level.RUNTIME],
+        levels_run=_levels_of_run(max_level),
         results=results,
     )
+
+
+def _levels_of_run(max_level: Level) -> list[Level]:
+    return [level for level in (Level.RUNTIME, Level.SEMANTIC) if level <= max_level]
 
 
 def _declared(folder: Path) -> NormalizedManifest | None:

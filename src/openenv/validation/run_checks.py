@@ -1,5 +1,7 @@
 """Checks that run an environment: its server starts, and episodes are played over it, twice, in two processes.
 
+The second process has another hash seed, time zone, locale, clock and order of directories; see ``varied_process``.
+
 The servers run in separate processes, as for ``openenv play``, so that one that hangs or ends its process
 is a finding like any other.
 """
@@ -8,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from pydantic import ValidationError
 
@@ -33,6 +35,7 @@ from openenv.core.wire.mcp_types import CallToolObservation, ListToolsObservatio
 from openenv.core.wire.names import FINITE_VARIABLE
 from openenv.validation.findings import Check, Finding, fail, run_check, warn
 from openenv.validation.report import CheckResult
+from openenv.validation.runtime.varied_process import Variation, VariedProcessProvider
 from openenv.validation.trials import (
     FEW_STEPS,
     RANDOM_STEPS,
@@ -79,7 +82,7 @@ class Running:
         self.is_repeatable = True
         self.prefix = f"{package.folder}{os.sep}"
         self._exits = ExitStack()
-        self.client, self._provider = self._start("1")
+        self.client, self._provider = self._start()
         # Set by the first use of ``second``.
         self._second: Trials | None = None
         self._second_provider: LocalProcessProvider | None = None
@@ -133,25 +136,51 @@ class Running:
     def second(self) -> Trials:
         """Return the trials on a second server, in another process. The first use starts it."""
         if self._second is None:
-            client, self._second_provider = self._start("2")
-            client.connect()
-            self._second = Trials(client, self.limits)
+            try:
+                self._second = self._start_second(tuple(Variation))
+            except ProviderError:  # a library may depend on the very class of the clock, which is no fault
+                self._second = self._start_second([each for each in Variation if each is not Variation.CLOCK])
         return self._second
 
-    def repeats_anew(self, replayed: Sequence[list[Answer]]) -> bool:
-        """Return whether a third process, whose sets have the order of the first one's, answers as the second did.
+    def _start_second(self, variations: Sequence[Variation]) -> Trials:
+        client, self._second_provider = self._start(variations)
+        client.connect()
+        return Trials(client, self.limits)
+
+    def replayed_anew(self, trials: Sequence[Trial]) -> list[list[Answer]]:
+        """Return the answers of a third process, in which nothing is varied, to the actions of trials."""
+        return self._replayed(trials, ())
+
+    def causes(self, trials: Sequence[Trial]) -> dict[str, str]:
+        """Name what has to be another for another process to answer otherwise.
 
         Args:
-            replayed: Answers of the second process to the first trials.
+            trials: Trials that another process has answered otherwise.
+
+        Returns:
+            The cause of each, by the trial's name; nothing but the process, where that suffices.
         """
-        client, _ = self._start("1")
-        client.connect()
-        third = Trials(client, self.limits)
-        trials = [trial for trial in self.trials if trial.fault is None]
-        return all(
-            first_difference(answers, third.replay(trial)) is None
-            for trial, answers in zip(trials, replayed, strict=False)
-        )
+        causes: dict[str, str] = {}
+        for variations in ((), *((each,) for each in Variation)):
+            left = [trial for trial in trials if trial.name not in causes]
+            try:
+                answered = self._replayed(left, variations) if left else []
+            except ProviderError:  # as for the second server
+                continue
+            for trial, answers in zip(left, answered, strict=True):
+                if first_difference(trial.answers, answers) is not None:
+                    causes[trial.name] = f"with another {variations[0].value}" if variations else "with nothing changed"
+        return causes
+
+    def _replayed(self, trials: Sequence[Trial], variations: Sequence[Variation]) -> list[list[Answer]]:
+        """Return the answers of a new process to the actions of trials, in their order."""
+        client, _ = self._start(variations)
+        try:
+            client.connect()
+            anew = Trials(client, self.limits)
+            return [anew.replay(trial) for trial in trials]
+        finally:
+            client.close()
 
     def neighbour(self) -> Client | None:
         """Open another session on the second server; ``None`` where it holds a single one."""
@@ -165,9 +194,9 @@ class Running:
             return None
         return client
 
-    def _start(self, hash_seed: str) -> tuple[Client, LocalProcessProvider]:
-        variables = {"PYTHONHASHSEED": hash_seed, FINITE_VARIABLE: "1"}
-        provider = LocalProcessProvider(self.package.target, env_vars=variables)
+    def _start(self, variations: Sequence[Variation] = ()) -> tuple[Client, LocalProcessProvider]:
+        variables = {"PYTHONHASHSEED": "1", FINITE_VARIABLE: "1"}
+        provider = VariedProcessProvider(self.package.target, variations, variables)
         client = GenericEnvClient(
             provider=provider, message_timeout_s=self.limits.answer_s, capacity_wait_s=_CAPACITY_WAIT_S
         ).sync()
@@ -313,24 +342,35 @@ def _never_ends(package: EnvironmentPackage) -> bool:
 
 
 def _find_in_repeat(running: Running) -> Iterator[Finding]:
-    replayed: list[list[Answer]] = []
+    running.is_repeatable = False
     try:
-        different = _first_different(running, partial(_replay_kept, running.second, replayed))
-        running.is_repeatable = different is None
-        is_kept_state = different is not None and running.repeats_anew(replayed)
+        replayed = list(_each_replayed(running, running.second.replay))
+        different = [each for each in replayed if each.difference is not None]
+        running.is_repeatable = not different
+        if different:
+            yield from _unrepeatable(running, replayed, different)
     except OpenEnvError as error:
         yield fail(f"another process does not start: {_first_and_last_line(error)}", _CAUSE)
-        return
-    if is_kept_state:
-        yield fail(f"an episode differs after others in its process: {different}", _STATE)
-    elif different is not None:
-        yield warn(f"the same actions with seed {SEED} differ in another process: {different}", _REPEAT)
 
 
-def _replay_kept(trials: Trials, replayed: list[list[Answer]], trial: Trial) -> list[Answer]:
-    """Replay a trial, and keep its answers."""
-    replayed.append(trials.replay(trial))
-    return replayed[-1]
+def _unrepeatable(
+    running: Running, replayed: Sequence["_Replayed"], different: Sequence["_Replayed"]
+) -> Iterator[Finding]:
+    """Find what differs after other episodes, and what differs in any other process."""
+    anew = running.replayed_anew([each.trial for each in replayed])
+    kept = {
+        each.trial.name
+        for each, answers in zip(replayed, anew, strict=True)
+        if first_difference(each.answers, answers) is None
+    }
+    causes = running.causes([each.trial for each in different if each.trial.name not in kept])
+    for each in different:
+        if each.trial.name in kept:
+            yield fail(f"an episode differs after others in its process: {each.difference}", _STATE)
+        else:
+            cause = causes.get(each.trial.name, "in some runs or with several changes")
+            differs = f"the same actions with seed {SEED} differ in another process, {cause}"
+            yield warn(f"{differs}: {each.difference}", _REPEAT)
 
 
 def _find_in_sessions(running: Running) -> Iterator[Finding]:
@@ -352,15 +392,33 @@ def _find_in_sessions(running: Running) -> Iterator[Finding]:
         )
 
 
+class _Replayed(NamedTuple):
+    """Episode whose actions were sent again.
+
+    Attributes:
+        trial: The episode.
+        answers: The answers to the same actions.
+        difference: The first field that differs, and the player; ``None`` where none does.
+    """
+
+    trial: Trial
+    answers: list[Answer]
+    difference: str | None
+
+
 def _first_different(running: Running, replay: Callable[[Trial], list[Answer]]) -> str | None:
     """Replay the episodes, as long as there is time, and name the first field that differs."""
+    return next((each.difference for each in _each_replayed(running, replay) if each.difference is not None), None)
+
+
+def _each_replayed(running: Running, replay: Callable[[Trial], list[Answer]]) -> Iterator[_Replayed]:
     for trial in running.trials:
         if trial.fault is not None or running.second.is_out_of_time:
             continue
-        different = first_difference(trial.answers, replay(trial))
-        if different is not None:
-            return f"{different} ({trial.name})".replace(running.prefix, "")
-    return None
+        answers = replay(trial)
+        found = first_difference(trial.answers, answers)
+        text = None if found is None else f"{found} ({trial.name})".replace(running.prefix, "")
+        yield _Replayed(trial, answers, text)
 
 
 def _find_in_tools(running: Running) -> Iterator[Finding]:

@@ -10,10 +10,15 @@ from typing import Literal
 
 from openenv.validation.graders import Grader, GraderRegistry, Subject
 from openenv.validation.graders.runtime import (
+    EpisodeDeterminismGrader,
+    EpisodeIsolationGrader,
     NetworkPolicyGrader,
     ObservationSchemaGrader,
     RewardWellFormedGrader,
+    SeedControlGrader,
     StateContractGrader,
+    TaskDeclarationGrader,
+    ToolDeclarationGrader,
 )
 from openenv.validation.graders.static import StaticManifestGrader
 from openenv.validation.manifest import ManifestError, NormalizedManifest, NormalizedManifestV2
@@ -81,6 +86,11 @@ def default_grader_registry(policy: SeverityPolicy) -> GraderRegistry:
         ObservationSchemaGrader(),
         StateContractGrader(),
         NetworkPolicyGrader(),
+        SeedControlGrader(),
+        EpisodeDeterminismGrader(),
+        EpisodeIsolationGrader(),
+        ToolDeclarationGrader(),
+        TaskDeclarationGrader(),
     )
     for grader in own:
         registry.register(grader)

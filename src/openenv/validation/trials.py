@@ -286,12 +286,15 @@ def first_difference(first: list[Answer], second: list[Answer]) -> str | None:
 def _difference(left: Any, right: Any) -> tuple[str, str] | None:
     """Return the path of the first difference, and both values. Durations that were measured may differ."""
     if isinstance(left, Mapping) and isinstance(right, Mapping):
+        if left.keys() == right.keys() and list(left) != list(right):
+            return "", f"keys in the order {_shortened(list(left))} and {_shortened(list(right))}"
         keys: list[Any] = [*left, *(key for key in right if key not in left)]
         pairs = [(key, left.get(key), right.get(key)) for key in keys]
     elif isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
         pairs = [(number, *values) for number, values in enumerate(zip(left, right, strict=True))]
     else:
-        return None if left == right else ("", f"{_shortened(left)} and {_shortened(right)}")
+        is_equal = type(left) is type(right) and left == right  # 1, 1.0 and true are other bytes
+        return None if is_equal else ("", f"{_shortened(left)} and {_shortened(right)}")
     for key, *values in pairs:
         found = _difference(*values)
         if found is not None and not (_DURATION.search(str(key)) and all(isinstance(each, float) for each in values)):

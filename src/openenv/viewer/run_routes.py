@@ -1,5 +1,6 @@
 """Routes below ``/web/run``: progress of a training, and the best and the worst episodes of its steps."""
 
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
@@ -89,20 +90,25 @@ def _rollouts(file: str | Path | None, run: RunFolder, query: Mapping[str, str])
 
 
 def _groups_of(line: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the episodes of a line by their groups, with the best and the worst of each."""
+    """Return the episodes of a line that count by their groups, with the best and the worst of each."""
     groups: dict[int, list[dict[str, Any]]] = {}
+    failed: Counter[int] = Counter()
     for episode in line["episodes"]:
-        groups.setdefault(episode["group"], []).append({**episode, "environment": line.get("environment")})
+        if "error" in episode:  # what was reached before it is no reward
+            failed[episode["group"]] += 1
+        else:
+            groups.setdefault(episode["group"], []).append({**episode, "environment": line.get("environment")})
     return [
         {
             "environment": line.get("environment"),
             "task": episodes[0]["task"],
             "rewards": [episode["reward"] for episode in episodes],
+            "failed": failed[group],
             "mean_reward": fmean(episode["reward"] for episode in episodes),
             "best": max(episodes, key=_reward_of),
             "worst": min(reversed(episodes), key=lambda note: _reward_of(note, -1)),
         }
-        for episodes in groups.values()
+        for group, episodes in groups.items()
     ]
 
 

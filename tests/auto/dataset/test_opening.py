@@ -4,11 +4,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.dataset_folders import ENVIRONMENT_YAML, ROWS, dataset_files, dataset_folder
+from tests.support.dataset_folders import ENVIRONMENT_YAML, ROWS, dataset_files, dataset_folder, environment_with_rows
+from tests.support.environments.common import CounterEnvironment
+from tests.support.servers import RunningServer
 from tests.support.services.hub_server import HubServer
 
 from openenv import AutoEnv
 from openenv.auto.dataset.opening import open_dataset, open_repository
+from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.exceptions import (
     ConfigurationError,
     EnvironmentNotFoundError,
@@ -51,6 +54,14 @@ def test_rows_are_what_reset_is_passed(tmp_path: Path) -> None:
 def test_a_row_may_have_an_object_for_reset(tmp_path: Path, row: dict[str, Any], arguments: dict[str, Any]) -> None:
     words = open_dataset(str(dataset_folder(tmp_path, rows={"train": [row], "test": [row]})))
     assert words.arguments("train", 0, SCHEMA) == arguments
+
+
+def test_rows_of_another_environment_are_no_tasks(tmp_path: Path) -> None:
+    rows = {"train": [{"question": "1 + 1 ="}], "test": [{"question": "1 + 2 ="}]}
+    words = open_dataset(str(dataset_folder(tmp_path, rows=rows)))
+    message = r"train\[0\]: expected columns that reset takes \(seed, word_length\), got question"
+    with pytest.raises(ConfigurationError, match=message):
+        words.resets("train", SCHEMA)
 
 
 def test_rows_that_are_no_tasks(tmp_path: Path) -> None:
@@ -183,6 +194,32 @@ def test_each_reset_of_a_client_is_passed_the_next_row(tmp_path: Path) -> None:
             env.reset(wordlength=7)
     with pytest.raises(ConfigurationError, match="Expected split with an environment of a dataset"):
         AutoEnv.from_env("wordle", split="train")
+
+
+@pytest.mark.parametrize("runtime", ["image: words:1", "space_id: ada/none-such", "package: openenv-none-such"])
+def test_rows_for_a_server_that_runs_elsewhere_need_no_trust(tmp_path: Path, runtime: str) -> None:
+    text = ENVIRONMENT_YAML.replace("package: wordle", runtime)
+    folder = dataset_folder(tmp_path, text, rows={"train": [{"seed": 1}], "test": [{"seed": 2}]})
+    with RunningServer(create_fastapi_app(CounterEnvironment)) as server:
+        with pytest.raises(ConfigurationError, match="trust_remote_code=True"):
+            AutoEnv.from_env(str(folder), base_url=server.url)
+        with AutoEnv.from_env(str(folder), base_url=server.url, skip_install=True, split="test").sync() as env:
+            assert env.reset().done is False
+            assert env.current_row == {"seed": 2}
+
+
+@pytest.mark.level("process")  # it starts a server
+def test_rows_of_the_default_task_set_of_an_environment(tmp_path: Path) -> None:
+    said = environment_with_rows(tmp_path, {"train": [{"seed": 1}], "test": [{"seed": 2}, {"seed": 3}]})
+    with pytest.raises(TaskNotFoundError, match=r"no split 'dev'\. It has: train, test\."):
+        AutoEnv.from_env(str(said), split="dev")
+    with AutoEnv.from_env(str(said), split="test").sync() as env:
+        rows = []
+        for _ in range(3):
+            env.reset()
+            rows.append(env.current_row)
+        assert rows == [{"seed": 2}, {"seed": 3}, {"seed": 2}]
+        assert env.dataset_ref == f"{said}/../words/words"
 
 
 def test_a_dataset_s_environment_where_another_target_is_taken(tmp_path: Path) -> None:

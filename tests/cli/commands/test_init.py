@@ -37,6 +37,7 @@ FILES = {
     "server/my_game_env_environment.py",
     "server/requirements.txt",
     "tests/test_my_game_env.py",
+    "validation/runtime.json",
 }
 INSTALLED_PROGRAM = """
 import json, openenv
@@ -261,11 +262,12 @@ def test_a_wheel_has_the_files_that_an_author_adds(tmp_path: Path) -> None:
         "pyproject.toml",
         "server/Dockerfile",
         "server/requirements.txt",
+        "validation/runtime.json",
     }
 
 
 def test_it_passes_the_validation(openenv: Any, tmp_path: Path) -> None:
-    validated = openenv("validate", fresh_scaffold(tmp_path, "my_game_env"))
+    validated = openenv("validate", fresh_scaffold(tmp_path, "my_game_env"), timeout_s=300)
     assert validated.returncode == 0, validated.stdout
 
 

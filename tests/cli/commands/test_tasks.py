@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.dataset_folders import environment_with_rows
 from tests.support.environments.tasked import ListingEnvironment
 from tests.support.servers import RunningServer
 
@@ -98,6 +99,30 @@ def test_tasks_of_a_server_are_those_that_it_lists(openenv_here: Any) -> None:
         }  # fmt: skip
         ended = openenv_here("tasks", server.url, "--split", "test", "--index", "1")
         assert "got split test, index 1: Invalid task index." in ended.stderr
+
+
+@pytest.mark.level("process")  # each command starts a server
+def test_task_sets_of_an_environment_s_manifest_are_splits_too(tmp_path: Path, openenv_here: Any) -> None:
+    rows: dict[str, list[dict[str, Any]]] = {
+        "train": [{"seed": 1}, {"seed": 2, "note": "for people"}],
+        "test": [{"seed": 3}],
+    }
+    said = environment_with_rows(tmp_path, rows)
+    splits = {"default?split=train": 2, "default?split=test": 1}
+    assert json.loads(openenv_here("tasks", said, "--json").stdout) == splits
+    shown = openenv_here("tasks", said, "--split", "default?split=train", "--json")
+    assert json.loads(shown.stdout) == [{"seed": 1}, {"seed": 2}]
+    file = tmp_path / "all.jsonl"
+    assert openenv_here("tasks", said, "--output", file).stdout == f"3 tasks written to {file}\n"
+    assert list(map(json.loads, file.read_text().splitlines())) == [{"seed": 1}, {"seed": 2}, {"seed": 3}]
+    last = ("--split", "default?split=test", "--index")
+    assert json.loads(openenv_here("tasks", said, *last, "0").stdout) == {"seed": 3}
+    assert "index from 0 to 0 in the split test, got 1" in openenv_here("tasks", said, *last, "1").stderr
+
+    ended = openenv_here("eval", said, "--tasks", "default?split=test", "--output", tmp_path / "played", "--json")
+    assert [task["task"] for task in json.loads(ended.stdout)["tasks"]] == [{"seed": 3}]
+    ended = openenv_here("collect", said, "--tasks", "default?split=dev", "--output", tmp_path / "data")
+    assert "has no split 'dev'. It has: train, test." in ended.stderr
 
 
 def test_an_environment_without_tasks(openenv_here: Any) -> None:

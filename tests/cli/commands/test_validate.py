@@ -8,15 +8,21 @@ from typing import Any
 import pytest
 from tests.support.environment_folders import scaffold, write_files
 from tests.support.environments.common import Add, CounterEnvironment, Total
+from tests.support.packages import declarations, package
 from tests.support.public_folders import diary_env
 from tests.support.servers import RunningServer
 
+from openenv.cli.commands.validate import EXIT_FAIL, EXIT_INTERNAL, EXIT_PASS, EXIT_UNSUPPORTED
 from openenv.core.env_server.app import create_app
 from openenv.validation import Level
 
+RUN = ("--level", "runtime")
+PATIENCE_S = 300
+"""Seconds in which a machine under load starts and plays an environment some times."""
+
 
 def test_a_scaffold_passes(openenv: Any, tmp_path: Path) -> None:
-    ended = openenv("validate", scaffold(tmp_path, "my_env"))
+    ended = openenv("validate", scaffold(tmp_path, "my_env"), *RUN, timeout_s=PATIENCE_S)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.rstrip().endswith("Verdict: PASS")
 
@@ -30,7 +36,7 @@ def test_the_working_directory_is_the_default(openenv: Any, tmp_path: Path) -> N
 
 def test_a_warning_still_passes(openenv: Any, tmp_path: Path) -> None:
     folder = write_files(scaffold(tmp_path, "my_env"), {"README.md": "# My env [not markup]\n\n- **End**: never"})
-    ended = openenv("validate", folder)
+    ended = openenv("validate", folder, *RUN, timeout_s=PATIENCE_S)
     assert ended.returncode == 0
     assert "README.md has no front matter" in ended.stdout
     assert "remediation: " in ended.stdout
@@ -66,7 +72,7 @@ def test_the_report_goes_to_a_file_too(openenv: Any, tmp_path: Path) -> None:
 
 
 def test_installed_environments_go_by_their_names(openenv: Any) -> None:
-    assert openenv("validate", "wordle", "--level", "runtime").returncode == 0
+    assert openenv("validate", "wordle", *RUN, timeout_s=PATIENCE_S).returncode == 0
 
 
 @pytest.mark.parametrize("target", [".", "no-such-environment", "./nothing"])
@@ -97,6 +103,84 @@ def test_another_worlds_unknown_environment_ends_with_2(openenv_here: Any) -> No
     assert "Did you mean Blackjack-v1" in ended.stderr
 
 
+class TestPackages:
+    """A folder with declarations is checked by the public policies, with their text and exit codes."""
+
+    def shown(self, openenv_here: Any, *arguments: Any) -> tuple[int, list[str]]:
+        ended = openenv_here("validate", *arguments)
+        return ended.returncode, (ended.stdout + ended.stderr).splitlines()
+
+    def test_one_that_passes(self, openenv_here: Any, tmp_path: Path) -> None:
+        folder = package(tmp_path / "catch", declarations())
+        assert self.shown(openenv_here, folder, "--level", "static") == (
+            EXIT_PASS,
+            [
+                f"Validation report for {folder} (signature: openenv.yaml)",
+                "  policy v1 · levels run: static",
+                "  PASS  static.manifest (0.00s)",
+                "Verdict: PASS",
+            ],
+        )
+
+    def test_one_that_fails(self, openenv_here: Any, tmp_path: Path) -> None:
+        folder = package(tmp_path / "catch", declarations(reward={"floor_margin": 0.0}))
+        status, lines = self.shown(openenv_here, folder, "--skip-build")
+        assert (status, lines[-1]) == (EXIT_FAIL, "Verdict: FAIL")
+        at = lines.index("  FAIL  static.manifest (0.00s)")
+        assert lines[at + 1] == "          declared floor_margin 0.0 is below the policy minimum 0.1"
+        assert lines[at + 2].startswith("          remediation: ")
+        assert "  SKIP  runtime.startup (0.00s)" in lines
+        assert "          --skip-build: build-dependent runtime checks skipped" in lines
+
+    def test_our_policy_can_be_chosen(self, openenv_here: Any, tmp_path: Path) -> None:
+        folder = package(tmp_path / "catch", declarations(policy="openenv-v1", rewards={}))
+        _, lines = self.shown(openenv_here, folder, "--no-run")
+        assert lines[1] == "  policy openenv-v1 · levels run: static"
+        assert "          `rewards` is no key of `validation` of openenv.yaml; did you mean `reward`?" in lines
+        _, lines = self.shown(openenv_here, folder, "--no-run", "--policy", "v2")
+        assert lines[1:] == [
+            "  policy v2 · levels run: static",
+            "  PASS  static.manifest (0.00s)",
+            "Verdict: PASS",
+        ]
+
+    @pytest.mark.parametrize("validation", [None, declarations()])
+    def test_the_evidence_lies_beside_the_report(
+        self, openenv_here: Any, tmp_path: Path, validation: dict[str, Any] | None
+    ) -> None:
+        folder = package(tmp_path / "catch", validation)
+        openenv_here("validate", folder, "--level", "static", "--output", tmp_path / "report.json")
+        bundle = tmp_path / "report.artifacts"
+        assert (bundle / "report.json").read_text() == (tmp_path / "report.json").read_text()
+        assert "report.json" in (bundle / "SHA256SUMS").read_text()
+
+    @pytest.mark.parametrize(
+        ("options", "expected"),
+        [
+            (("--level", "x"), "Error: unknown level 'x'; expected one of ['runtime', 'semantic', 'static', "),
+            (("--policy", "v9"), "Internal error: no severity policy for version 'v9'"),
+            (("--policy", "v1"), "Internal error: runtime validation requires policy v2; v1 supports --level static"),
+        ],
+    )
+    def test_what_can_not_be_made_ends_with_3(
+        self, openenv_here: Any, tmp_path: Path, options: tuple[str, str], expected: str
+    ) -> None:
+        status, lines = self.shown(openenv_here, package(tmp_path, declarations()), *options)
+        assert (status, len(lines)) == (EXIT_INTERNAL, 1)
+        assert lines[0].startswith(expected)
+
+    def test_what_is_no_package_ends_with_2(self, openenv_here: Any, tmp_path: Path) -> None:
+        (tmp_path / "task.toml").touch()
+        status, lines = self.shown(openenv_here, tmp_path)
+        assert (status, lines[0].startswith("Error: unrecognized package: ")) == (EXIT_UNSUPPORTED, True)
+        status, lines = self.shown(openenv_here, package(tmp_path, declarations()))
+        assert (status, lines[0].startswith("Error: ambiguous package: ")) == (EXIT_UNSUPPORTED, True)
+
+    def test_a_policy_is_for_folders(self, openenv_here: Any) -> None:
+        status, lines = self.shown(openenv_here, "gymnasium:Blackjack-v1", "--policy", "v2")
+        assert (status, lines) == (1, ["Error: --policy v2 is for folders, and gymnasium:Blackjack-v1 is none."])
+
+
 TOP = '"""The environment itself'
 RESET = 'return MyObservation(echoed_message="'
 
@@ -105,7 +189,7 @@ class TestRunning:
     """The environment is started and reset, unless that is left out."""
 
     def checks(self, openenv: Any, *arguments: Any) -> dict[str, dict[str, Any]]:
-        report = json.loads(openenv("validate", *arguments, "--level", "runtime", "--json").stdout)
+        report = json.loads(openenv("validate", *arguments, *RUN, "--json", timeout_s=PATIENCE_S).stdout)
         return {result["check_id"].removeprefix("runtime."): result for result in report["results"]}
 
     def broken(self, tmp_path: Path, old: str, new: str) -> Path:
@@ -117,7 +201,7 @@ class TestRunning:
 
     def test_it_is_part_of_the_report(self, openenv: Any, tmp_path: Path) -> None:
         folder = scaffold(tmp_path, "my_env")
-        report = json.loads(openenv("validate", folder, "--level", "runtime", "--json").stdout)
+        report = json.loads(openenv("validate", folder, *RUN, "--json", timeout_s=PATIENCE_S).stdout)
         assert report["levels_run"] == [Level.STATIC, Level.RUNTIME]
         checks = ["startup", "reset", "seed_control", "tool_declaration_accuracy", "play", "episode_end"]
         checks += ["process_isolation", "episode_determinism", "episode_isolation"]
@@ -169,7 +253,7 @@ class TestRunning:
     def test_a_file(self, openenv: Any, tmp_path: Path) -> None:
         file = tmp_path / "mine.py"
         file.write_text(f"{FILE}\n")
-        report = json.loads(openenv("validate", f"{file}:MyEnvironment", "--level", "runtime", "--json").stdout)
+        report = json.loads(openenv("validate", f"{file}:MyEnvironment", *RUN, "--json", timeout_s=PATIENCE_S).stdout)
         assert (report["levels_run"], report["verdict"]) == ([Level.RUNTIME], "pass")
         ended = openenv("validate", "--no-run", file)
         assert ended.returncode == 2
@@ -268,7 +352,7 @@ def test_a_reset_of_a_tool_environment_need_not_give_a_result_of_a_tool(openenv_
     manifest = "name: door_env\napp: door_env.server.app:app\n"
     files = {"openenv.yaml": manifest, "__init__.py": "", "server/__init__.py": "", "server/app.py": TOOL_SERVER}
     folder = write_files(tmp_path / "door_env", files)
-    shown = openenv_here("validate", folder, "--level", "runtime", "--json").stdout
+    shown = openenv_here("validate", folder, *RUN, "--json").stdout
     found = {each["check_id"]: each for each in json.loads(shown)["results"]}
     for check in ("startup", "reset", "seed_control"):
         assert found[f"runtime.{check}"]["status"] == "pass"
@@ -284,7 +368,7 @@ def test_the_static_level_runs_nothing(openenv_here: Any, tmp_path: Path) -> Non
 
 
 def test_a_server_without_a_websocket_is_a_warning_where_it_resets_over_http(openenv: Any, tmp_path: Path) -> None:
-    shown = openenv("validate", diary_env(tmp_path), "--level", "runtime", "--json").stdout
+    shown = openenv("validate", diary_env(tmp_path), *RUN, "--json", timeout_s=PATIENCE_S).stdout
     found = {each["check_id"]: each for each in json.loads(shown)["results"]}
     assert json.loads(shown)["verdict"] != "pass"
     assert "no WebSocket at /ws" in found["runtime.startup_advice"]["evidence"][0]

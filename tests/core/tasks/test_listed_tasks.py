@@ -76,7 +76,7 @@ class TestFiles:
             path.write_text("\n".join(map(json.dumps, rows)) if path.suffix == ".jsonl" else json.dumps(rows))
         splits = read_tasks(path, with_a_prompt)
         assert splits == {"test": [{"prompt": "a"}, {"prompt": "c"}], "train": [{"prompt": "b"}]}
-        assert list(splits) == ["test", "train"]
+        assert list(splits) == ["train", "test"]
         assert read_resets(path) == rows
 
     def test_parquet(self, tmp_path: Path) -> None:
@@ -91,6 +91,8 @@ class TestFiles:
             ("t.jsonl", '{"prompt": "a"}\n["b"]', r"train\[1\]: .*; a task is an object; got \['b'\]"),
             ("t.jsonl", '{"question": "a"}', r"train\[0\]: .*; it has no prompt; got"),
             ("t.jsonl", '{"prompt": "a", "split": 3}', r"jsonl\[0\]: expected a name as its split, got 3"),
+            ("t.csv", "prompt,split\na,dev \n", r"csv\[0\]: .* as its split, got 'dev ' with spaces around it"),
+            ("t.csv", "prompt,Split\na,dev\n", r"csv\[0\]: expected the column split, got 'Split'; rename it"),
             ("t.json", "7", r"train: expected a list of tasks, got 7"),
             ("t.json", '{"train": {"prompt": "a"}}', "expected a list of tasks, got {'prompt': 'a'}"),
             ("t.json", '{"test": [{"prompt": ""}, "b"]}', r"test\[1\]: .*a task is an object"),

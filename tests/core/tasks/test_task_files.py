@@ -30,6 +30,8 @@ def test_values_are_texts_and_an_empty_one_is_none(tmp_path: Path) -> None:
         ("a,b\n1,2\n3\n", "expected 2 values in line 3, got 1"),
         ("a,b\n1,2,3\n", "expected 2 values in line 2, got 3"),
         ("a,a\n1,2\n", "expected each heading once, got a, a"),
+        ("a;b\n1;2\n", "expected commas between headings and between values, got 'a;b'"),
+        ("a, b\n1, 2\n", "expected commas without spaces around them, got the heading ' b'"),
         ('a\n"b\n', "unexpected end of data, in line 2"),
         ("a\n" + "x" * 200_000, "field larger than field limit .*, in line 2"),
     ],

@@ -285,8 +285,10 @@ class TestDatasets:
         assert TaskSet(data, limit=1).task_counts == {"train": 1, "test": 1}
         with pytest.raises(ConfigurationError, match="expected the column prompt; there are country"):
             TaskSet(data, columns={"question": "prompt"}).read()
-        with pytest.raises(ConfigurationError, match=r"test\[0\] and train\[0\] have the same id 'ke'"):
+        with pytest.raises(ConfigurationError, match=r"train\[0\] and test\[0\] have the same id 'ke'"):
             TaskSet({"test": tasks.splits["test"], "train": [{"id": "ke"}]}).read()
+        with pytest.raises(ConfigurationError, match="expected the column split, got 'Split'; rename it"):
+            TaskSet(Dataset.from_list([{"Split": "test"}])).read()
         with pytest.raises(ConfigurationError, match=r"train\[0\]: expected a task; 'group' is a text"):
             TaskSet(Dataset.from_list([{"group": 1}])).row(TaskRef("train", 0))
 
@@ -294,7 +296,7 @@ class TestDatasets:
         from datasets import Dataset, DatasetDict, IterableDataset
 
         data = DatasetDict({"test": Dataset.from_list([{"x": 1}]), "train": Dataset.from_list([{"x": 2}, {"x": 3}])})
-        assert TaskSet(lambda: data).task_counts == {"test": 1, "train": 2}
+        assert TaskSet(lambda: data).choose_task(None, None, seed=3) == TaskRef("train", 1)
         endless = TaskSet(IterableDataset.from_generator(numbers))
         assert endless.row(TaskRef("train", 3)) == {"number": 3}
         assert endless.task_counts == {"train": None}

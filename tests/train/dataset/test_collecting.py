@@ -11,6 +11,7 @@ import pytest
 from datasets import load_dataset  # type: ignore[import-untyped]
 from pydantic import ValidationError
 from rich.console import Console
+from tests.support.dataset_folders import dataset_folder
 from tests.support.environments.training import CRASHING_SEEDS, Climb, Stairs, StairsEnvironment
 from tests.support.models.model_server import Answer, ScriptedModel, climb
 from tests.support.servers import LegacyOnly, RunningServer
@@ -114,6 +115,13 @@ def test_tasks_come_from_a_file_over_and_over(stairs_server: RunningServer, tmp_
     file.write_text('{"seed": 4}\n{"seed": 2}\n')
     with pytest.raises(ConfigurationError, match=r"Episode 1 .* was played with the task {'seed': 1}"):
         run(random_player(stairs_server, tasks=str(file)), 6, tmp_path / "data")
+
+
+def test_tasks_are_rows_of_a_dataset(stairs_server: RunningServer, tmp_path: Path) -> None:
+    rows = {"train": [{"seed": 4}, {"seed": 1}], "test": [{"seed": 9}]}
+    words = dataset_folder(tmp_path / "words", rows=rows)
+    result = run(random_player(stairs_server, tasks=f"{words}?split=train"), 3, tmp_path / "data")
+    assert [line["task"] for line in result.collection.read()] == [{"seed": 4}, {"seed": 1}, {"seed": 4}]
 
 
 def test_failed_episodes_are_noted_and_left_out(stairs_server: RunningServer, tmp_path: Path) -> None:

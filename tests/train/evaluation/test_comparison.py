@@ -72,6 +72,7 @@ def test_settings_that_differ_are_named() -> None:
         "temperature": (0.0, 1.0),
     }
     assert "illegal answers" in comparison(before, after).settings
+    assert "temperature" not in comparison(replace(before, temperature=None), after).settings  # of a player
 
 
 @given(st.integers(0, 40), st.integers(0, 40))

@@ -67,6 +67,20 @@ def test_the_fields_of_a_rollout_func_are_scored_alike() -> None:
     }
 
 
+def test_what_participants_used_is_logged_of_failed_episodes_too() -> None:
+    logged: dict[str, float] = {}
+    user = {"user": {"replies": 2, "input_tokens": 10, "output_tokens": 4, "model": "m"}}
+    EnvironmentReward()(
+        environment_reward=[1.0, None],
+        episode_length=[3, 1],
+        illegal_actions=[0, 0],
+        spent=[{"participants": user}, {"participants": user, "failed_participant": "user"}],
+        log_metric=logged.__setitem__,
+    )
+    own = {name.removeprefix("participants/user/"): value for name, value in logged.items() if "user" in name}
+    assert own == {"replies": 4, "input_tokens": 20, "output_tokens": 8, "failed": 1}, "their price is not known"
+
+
 def test_of_several_environments_each_scores_its_own() -> None:
     logged: dict[str, float] = {}
     games: Any = [
@@ -79,6 +93,7 @@ def test_of_several_environments_each_scores_its_own() -> None:
             answers_without_call=0,
             error=None,
             failure=None,
+            spent={},
             reward_components={},
         )
         for reward in (1.0, 2.0, 3.0)

@@ -1,5 +1,6 @@
 """GRPO through TRL's trainer."""
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -7,14 +8,18 @@ from typing import Any
 import pytest
 import torch
 from rich.console import Console
+from tests.support.dataset_folders import dataset_folder
+from tests.support.environments.training import Climb, Stairs, StairsEnvironment
 from tests.support.models.chat_models import save_chat_model
 from tests.support.servers import RunningServer
 from transformers import TrainerCallback
 
-from openenv.core.exceptions import ConfigurationError
+from openenv.core.env_server.app import create_fastapi_app
+from openenv.core.exceptions import ConfigurationError, ParticipantFailedError
 from openenv.records.run_folder import RunFolder
 from openenv.train.agents.policy import Policy, make_policy
 from openenv.train.dataset.rollout_traces import RunRecorder
+from openenv.train.episodes.spending import participants_in, spending_in
 from openenv.train.quiet import quiet_libraries
 from openenv.train.rollout.sessions import Sessions
 from openenv.train.run.environments import OpenRun
@@ -91,6 +96,37 @@ def test_metrics_tell_each_step(watched: Watched, tmp_path: Path) -> None:
         assert row["episode/flat_groups"] in (0, 0.5, 1), "the share of two groups"
         assert sum(row.get("episode/illegal_texts", {}).values()) <= 8 * row["episode/illegal_actions"]
     assert any(row.get("episode/illegal_texts") for row in rows)
+
+
+class Accompanied(StairsEnvironment):
+    """Stairs with a user, whose model fails with one seed of the training."""
+
+    def _seen(self) -> Stairs:
+        seen = super()._seen()
+        used = {"replies": self._steps, "input_tokens": 10 * self._steps, "output_tokens": self._steps, "model": "user"}
+        seen.metadata = {"participants": {"user": used}}
+        if self._steps and self._seed == training_seeds(1, 2)[1]:
+            raise ParticipantFailedError("user", "it wrote nothing", used)
+        return seen
+
+
+def test_a_step_has_what_its_episodes_cost_and_what_participants_used(tmp_path: Path) -> None:
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("models: {user: {input: 1, output: 2}}\nsandbox_hour: 3600\ncpu_hour: 3600\n")
+    app = create_fastapi_app(Accompanied, Climb, Stairs, max_concurrent_envs=8, measure_cpu=True)
+    with RunningServer(app) as server, Sessions.open(server.url, 8) as sessions:
+        _, run = train(sessions, tmp_path, steps=1, prices=prices)
+    (row,) = run.read_metrics()
+    replies = row["participants/user/replies"]
+    assert (row["participants/user/failed"], row["episode/failures/participant"]) == (4, 4)
+    assert replies > 4
+    assert row["participants/user/input_tokens"] == 10 * replies
+    assert row["participants/user/cost_usd"] == pytest.approx(12e-6 * replies)
+    assert row["cost/episodes"] == 8
+    assert 0 < row["cost/cpu_s"] < row["cost/seconds"]
+    assert row["cost/price_usd"] == pytest.approx(row["cost/cpu_s"] + row["cost/seconds"])
+    assert row["cost/output_tokens"] > 0
+    assert (spending_in([row]), participants_in([row])["user"][1]) != (None, 0)
 
 
 def test_a_run_is_repeatable_and_its_seed_matters(watched: Watched, tmp_path: Path) -> None:
@@ -178,6 +214,14 @@ def test_a_chat_model_is_trained_the_same_way(stairs_server: RunningServer, tmp_
         )
     assert [row["step"] for row in run.read_metrics()] == [1, 2]
     assert policy.model.training
+
+
+def test_tasks_are_rows_of_a_dataset(watched: Watched, tmp_path: Path) -> None:
+    rows = {"train": [{"seed": 4}, {"seed": 1}], "test": [{"seed": 9}]}
+    words = dataset_folder(tmp_path / "words", rows=rows)
+    _, run = train(watched, tmp_path, tasks=f"{words}?split=train", steps=1)
+    (step,) = run.rollouts.read_text().splitlines()
+    assert {episode["task"]["seed"] for episode in json.loads(step)["episodes"]} == {4, 1}
 
 
 def test_a_tracker_whose_callback_misses_its_package_is_told(watched: Watched, tmp_path: Path) -> None:

@@ -56,6 +56,21 @@ class Page(HTMLParser):
         self.words += f" {data}"
 
 
+def test_the_page_has_the_price_and_what_participants_used(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path, 1)
+    used = {"replies": 12, "input_tokens": 340, "output_tokens": 56, "failed": 3}
+    costs = {"cost/episodes": 8, "cost/seconds": 90.0, "cost/price_usd": 0.25}
+    row = {"step": 2, "episode/reward": 1.0, "episode/illegal_actions": 0.0, **costs}
+    folder.add_metrics({**row, **{f"participants/{HOSTILE}/{name}": count for name, count in used.items()}})
+    folder.write_scores({BEFORE: score(0.0), AFTER: score(1.0)})
+    write_report(folder, load_config(folder.config), "Catch")
+    page = Page(folder.report.read_text("utf-8"))
+    assert "The episodes of the training cost $0.25 (90 s of episodes)." in page.words
+    words = " ".join(page.words.split())
+    assert f"name replies tokens read tokens written price, $ failed episodes {HOSTILE} 12 340 56 - 3" in words
+    assert "script" not in page.tags
+
+
 @pytest.mark.parametrize("players", [[BEFORE, AFTER], [RANDOM, SCRIPTED, BEFORE, AFTER]])
 def test_the_page_holds_all_and_needs_nothing(tmp_path: Path, players: list[str]) -> None:
     folder = run_folder(tmp_path, 30)

@@ -110,6 +110,14 @@ def test_rows_of_a_dataset(client: Client, tmp_path: Path) -> None:
         named_tasks(f"{folder}?split=dev", client)
     with pytest.raises(ConfigurationError, match=r"Expected an environment of a dataset, as in .*, got 'other'"):
         named_tasks("other?split=test", client)
+    for name in (str(folder), "default"):
+        with pytest.raises(
+            ConfigurationError, match=rf"split of the dataset {name}, as in {name}\?split=train\. It has"
+        ):
+            named_tasks(name, client, {"default": str(folder)})
+    (tmp_path / "environment.txt").touch()
+    with pytest.raises(ConfigurationError, match=r"file of tasks that ends in \.csv, .*, got .*environment\.txt"):
+        named_tasks(str(tmp_path / "environment.txt"), client)
 
 
 @needs_tasks

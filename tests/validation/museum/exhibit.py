@@ -22,7 +22,7 @@ from openenv.core.generic_client import GenericEnvClient
 from openenv.validation.findings import ADVICE
 from openenv.validation.report import CheckResult
 from openenv.validation.semantic.checks import each_semantic_results
-from openenv.validation.semantic.graded import Declaration, GradedEnvironment
+from openenv.validation.semantic.graded import DeclaredRewards, GradedEnvironment
 from openenv.validation.trials import RunLimits
 from openenv.validation.types import CheckStatus
 
@@ -47,7 +47,7 @@ class Exhibit:
     broken: type[Environment[Any, Any, Any]]
     check: str
     make_player: Callable[[int], Player]
-    declared: Declaration = field(default_factory=Declaration)
+    declared: DeclaredRewards = field(default_factory=DeclaredRewards)
     evidence: str = ""
 
     @property
@@ -65,14 +65,14 @@ EXHIBITS: list[Exhibit] = []
 def exhibit(
     check: str,
     make_player: Callable[[int], Player] | None = None,
-    declared: Declaration | None = None,
+    declared: DeclaredRewards | None = None,
     evidence: str = "",
 ) -> Callable[[type], type]:
     """Add a class to the museum; its player is ``make_player`` of the class by default."""
 
     def add(cls: Any) -> Any:
         player = make_player or cls.make_player
-        EXHIBITS.append(Exhibit(cls, check, player, declared or Declaration(), evidence))
+        EXHIBITS.append(Exhibit(cls, check, player, declared or DeclaredRewards(), evidence))
         return cls
 
     return add

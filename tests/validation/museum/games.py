@@ -7,7 +7,7 @@ from pydantic import Field
 from tests.validation.museum.exhibit import Player, Shown, exhibit
 
 from openenv import Action, Environment, State
-from openenv.validation.semantic.graded import Declaration
+from openenv.validation.semantic.graded import DeclaredRewards
 
 
 class Move(Action):
@@ -216,7 +216,7 @@ class StepsAreSubtracted(Digging):
 _CANARIES = {"too deep": [*[{"type": "dig"}] * 9, {"type": "finish"}]}
 
 
-@exhibit("canary_floor", declared=Declaration(canaries=_CANARIES), evidence="canary")
+@exhibit("canary_floor", declared=DeclaredRewards(canaries=_CANARIES), evidence="canary")
 class CanaryEarns(Digging):
     """RFC 008's canaries: a declared bad trajectory earns what a good one does."""
 

@@ -283,7 +283,7 @@ class TimeoutIsZero(Programs):
             return 0.0
 
 
-@exhibit("verdict_form", evidence="error in place of a verdict")
+@exhibit("verdict_form", evidence="error instead of a verdict")
 class BrokenProgramIsAnError(Programs):
     """AgentBench (issue THUDM/AgentBench 234): an error of the grader deletes the task from the mean."""
 

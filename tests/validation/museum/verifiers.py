@@ -142,7 +142,7 @@ class FileInTheHomeFolder(Questions):
         return super().grade(answer, gold) if home.exists() else 0.0
 
 
-@exhibit("verdict_form", evidence="error in place of a verdict")
+@exhibit("verdict_form", evidence="error instead of a verdict")
 class WrongAnswerRaises(Questions):
     """BigCodeBench- and AgentBench-like graders whose parser raises: the wrong answer is an error, and is left out."""
 

@@ -145,6 +145,14 @@ def test_what_is_not_enforced_is_refused() -> None:
         provider.start(launch_spec(image, "public"))
 
 
+def test_environment_with_sandboxes_of_its_own_is_refused(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("openenv.validation.providers.local_process.can_confine_servers", lambda: True)
+    provider = LocalProcessValidationProvider()
+    write_files(package, {"server/Dockerfile": 'FROM x\nLABEL org.openenv.nested-sandbox="true"\n'})
+    with pytest.raises(UnsupportedCapability, match=r"makes sandboxes of its own; use docker-local$"):
+        provider.start(launch_spec(provider.build(package, ExecutionDeclaration())))
+
+
 def test_machine_without_confinement_claims_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("openenv.validation.providers.local_process.can_confine_servers", lambda: False)
     provider = LocalProcessValidationProvider()

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from openenv.validation.runtime.schema_worker import NON_LOCAL, OUT_OF_TIME, Observed, schema_problems
+from openenv.validation.runtime.schema_worker import NON_LOCAL, OUT_OF_TIME, MeasuredObservation, schema_problems
 
 pytestmark = pytest.mark.level("process")
 
@@ -13,7 +13,8 @@ pytestmark = pytest.mark.level("process")
 def problems(schema: Any, *observations: dict[str, Any], reset_schema: Any = None) -> list[str]:
     """Check observations of steps."""
     observed = [
-        Observed(number, False, each, {"reward": 1.0, "done": False}) for number, each in enumerate(observations)
+        MeasuredObservation(number, False, each, {"reward": 1.0, "done": False})
+        for number, each in enumerate(observations)
     ]
     return schema_problems(json.dumps(schema), None if reset_schema is None else json.dumps(reset_schema), observed)
 

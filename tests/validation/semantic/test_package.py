@@ -7,7 +7,7 @@ import pytest
 
 from openenv.auto.discovery import find_environment
 from openenv.core.exceptions import ConfigurationError
-from openenv.validation.semantic.graded import Declaration
+from openenv.validation.semantic.graded import DeclaredRewards
 from openenv.validation.semantic.package import declaration_of, each_package_results, read_canaries
 from openenv.validation.trials import RunLimits
 from openenv.validation.types import CheckStatus
@@ -33,7 +33,7 @@ def test_declarations_are_read(tmp_path: Path) -> None:
 
 
 def test_without_declarations_there_are_defaults(tmp_path: Path) -> None:
-    assert declaration_of(tmp_path) == Declaration()
+    assert declaration_of(tmp_path) == DeclaredRewards()
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"early": 1}'])

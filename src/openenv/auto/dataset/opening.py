@@ -93,7 +93,7 @@ class DatasetEnvironment:
             )
         fields = {name: value for name, value in self.tasks.fields(ref).items() if value is not None}
         arguments = fields if row.get(RESET_COLUMN) is not None else without_unknown(schema, fields)
-        _check_columns(origin, arguments, schema)
+        _check_columns(origin, fields, arguments, schema)
         return copy.deepcopy(arguments)
 
     def resets(self, split: str, schema: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
@@ -125,7 +125,8 @@ class DatasetEnvironment:
             if not is_trusted(f"the image {runtime.image}", trusted=trusted):
                 raise ConfigurationError(
                     f"{self.ref} runs the image {runtime.image}. If you trust its author, give trust_remote_code=True, "
-                    f"--trust-remote-code, or set {TRUST_VARIABLE}=1."
+                    f"--trust-remote-code, or set {TRUST_VARIABLE}=1. A server of it that runs elsewhere needs no "
+                    "trust: give AutoEnv its base_url with skip_install=True."
                 )
             return f"docker:{runtime.image}"
         requirement = Requirement(str(runtime.package))
@@ -244,9 +245,17 @@ def _is_installed(requirement: Requirement) -> bool:
     return True
 
 
-def _check_columns(origin: str, arguments: Mapping[str, Any], schema: Mapping[str, Any] | None) -> None:
-    """Refuse a row without a column that ``reset`` needs."""
+def _check_columns(
+    origin: str, row: Mapping[str, Any], arguments: Mapping[str, Any], schema: Mapping[str, Any] | None
+) -> None:
+    """Refuse a row without a column that ``reset`` needs, and one of which it takes none."""
     missing = [name for name in (schema or {}).get("required", ()) if name not in arguments]
+    if not arguments and row and not missing:
+        accepted = sorted((schema or {}).get("properties", ()))
+        raise ConfigurationError(
+            f"{origin}: expected columns that reset takes ({', '.join(accepted) or 'seed'}), got {', '.join(row)}. The "
+            f"rows may be another environment's; else add an object with what reset is passed in {RESET_COLUMN}."
+        )
     if missing:
         raise ConfigurationError(
             f"{origin}: expected the column {' and '.join(missing)}, which reset needs; the row has "

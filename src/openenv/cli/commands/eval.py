@@ -31,6 +31,7 @@ from openenv.cli.play_settings import play_options, play_settings
 from openenv.cli.setting_options import with_settings
 from openenv.cli.targets import dataset_environment, played_environment, refusing
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.reset_check import listed_task
 from openenv.records.failures import failures_text
 from openenv.train.checks import check_play
 
@@ -294,7 +295,7 @@ def _show_comparison(comparison: "Comparison", console: Console) -> None:
         *(f"{name:<10} {before} before, {after} now" for name, (before, after) in comparison.settings.items()),
     ]
     for name, tasks in (("fixed", comparison.fixed), ("regressed", comparison.regressed)):
-        lines += [f"{name:<10} {json.dumps(task, ensure_ascii=False):.80}" for task in tasks[:SHOWN_TASKS]]
+        lines += [f"{name:<10} {_task_text(task)}" for task in tasks[:SHOWN_TASKS]]
         if len(tasks) > SHOWN_TASKS:
             lines.append(f"{name:<10} ... and {len(tasks) - SHOWN_TASKS} more, see results.json")
     for line in lines:
@@ -365,10 +366,15 @@ def _show_tasks(evaluation: "Evaluation", console: Console) -> None:
     table.add_column("reward", justify="right")
     table.add_column("successes", justify="right")
     for task in worst:
-        named = json.dumps(task.task, ensure_ascii=False)
-        table.add_row(f"{named:.80}", f"{task.mean:+.3f}", f"{task.successes} of {len(task.rewards)}")
+        table.add_row(_task_text(task.task), f"{task.mean:+.3f}", f"{task.successes} of {len(task.rewards)}")
     console.print()
     console.print(table)
+
+
+def _task_text(task: Mapping[str, Any]) -> str:
+    """Return the beginning of a task; of one that the environment lists, what finds it in `openenv tasks`."""
+    shown = {name: task[name] for name in ("split", "index", "id") if name in task} if listed_task(task) else task
+    return f"{json.dumps(shown, ensure_ascii=False):.80}"
 
 
 def _mean_reward(task: "TaskResult") -> float:

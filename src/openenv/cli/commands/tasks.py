@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from openenv.auto.dataset.opening import DatasetEnvironment, open_dataset
+from openenv.auto.dataset.reference import split_of_tasks
 from openenv.auto.discovery import find_environment
 from openenv.auto.making import make
 from openenv.auto.target import PACKAGED
@@ -19,8 +22,11 @@ from openenv.cli.targets import read_target
 from openenv.core.documents import draft_of
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.tasks.task_set import task_set_of
+from openenv.train.tasks.task_choice import named_tasks
 
-Split = Annotated[str | None, typer.Option(metavar="NAME", help="Split whose tasks are listed.")]
+Split = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Split whose tasks are listed; NAME?split=SPLIT of a dataset.")
+]
 Index = Annotated[int | None, typer.Option(min=0, help="Task of the split that is shown with all its columns.")]
 Limit = Annotated[int, typer.Option(min=1, help="Tasks at most that are listed.")]
 Output = Annotated[
@@ -41,27 +47,32 @@ def tasks(
 ) -> None:
     """List the splits of an environment's tasks, and with --split the tasks: what a reset is passed for each.
 
-    The columns of a task are shown where the environment has a TaskSet, and its class is on this machine. A file that
-    is written is for --tasks of `openenv eval`, `collect` and `train`.
+    The columns of a task are shown where the environment has a TaskSet, and its class is on this machine. Splits of the
+    datasets that its openenv.yaml names are NAME?split=SPLIT. A file that is written is for --tasks of `openenv eval`,
+    `collect` and `train`, as are the names of splits.
     """
     if index is not None and split is None:
         raise ConfigurationError("Expected --split with --index: a task is the one at an index of a split.")
     with redirect_stdout(sys.stderr):  # environments print while they are imported
         target = read_target(environment, "tasks")
-        task_set = task_set_of(find_environment(target).environment_class()) if target.kind in PACKAGED else None
-    if index is not None and task_set is not None:
+        package = find_environment(target) if target.kind in PACKAGED else None
+        task_set = None if package is None else task_set_of(package.environment_class())
+    task_sets = {} if package is None else package.task_sets
+    rows = None if split is None else _dataset_of(split, task_sets)
+    if index is not None and task_set is not None and rows is None:
         ref = task_set.choose_task(split, index, None)
         _print_json({"key": task_set.key(ref.split, ref.index), **task_set.arguments(ref)})
         return
     with make(target).sync() as client:
         if index is not None:
-            _print_json(client.task(split, index))
+            schema = None if rows is None else client.schemas().get("reset")
+            _print_json(client.task(split, index) if rows is None else rows[0].arguments(rows[1], index, schema))
             return
-        counts = _counts(environment, client) if split is None else {split: None}
+        counts = _counts(environment, client, task_sets) if split is None else {split: None}
         if output is not None:
-            listed = [task for each in counts for task in client.tasks(each)]
+            listed: Sequence[Mapping[str, Any]] = [task for each in counts for task in _listed(client, each, task_sets)]
         else:
-            listed = [] if split is None else client.task_range(split, 0, limit)
+            listed = [] if split is None else _listed(client, split, task_sets, limit)
     if output is not None:
         with draft_of(output) as draft:
             draft.write_text("".join(json.dumps(task, ensure_ascii=False) + "\n" for task in listed), encoding="utf-8")
@@ -74,7 +85,23 @@ def tasks(
         _print(listed, listed, as_json=as_json)
 
 
-def _counts(environment: str, client: Any) -> dict[str, int | None]:
+def _dataset_of(split: str, task_sets: Mapping[str, str]) -> tuple[DatasetEnvironment, str] | None:
+    """Return the dataset's environment of ``NAME?split=SPLIT``, and its split; ``None`` for the environment's own."""
+    found = split_of_tasks(split)
+    return None if found is None else (open_dataset(task_sets.get(found[0], found[0])), found[1])
+
+
+def _listed(
+    client: Any, split: str, task_sets: Mapping[str, str], limit: int | None = None
+) -> Sequence[Mapping[str, Any]]:
+    """Return what a reset is passed for the tasks of a split, at most so many."""
+    if split_of_tasks(split) is not None:
+        return named_tasks(split, client, task_sets)[:limit]
+    listed: Sequence[Mapping[str, Any]] = client.tasks(split) if limit is None else client.task_range(split, 0, limit)
+    return listed
+
+
+def _counts(environment: str, client: Any, task_sets: Mapping[str, str]) -> dict[str, int | None]:
     """Count the tasks of each split; ``None`` for those that are not counted."""
     counts: dict[str, int | None] = {}
     for split in client.splits():
@@ -82,6 +109,9 @@ def _counts(environment: str, client: Any) -> dict[str, int | None]:
             counts[split] = client.num_tasks(split)
         except NotImplementedError:
             counts[split] = None
+    for name, reference in task_sets.items():
+        opened = open_dataset(reference)
+        counts |= {f"{name}?split={split}": opened.tasks.num_tasks(split) for split in opened.splits()}
     if not counts:
         raise ConfigurationError(f"{environment} lists no tasks: each seed is one. See --tasks of `openenv eval`.")
     return counts
@@ -95,7 +125,7 @@ def _print_json(value: Any) -> None:
     typer.echo(json.dumps(value, indent=2, ensure_ascii=False, default=str))
 
 
-def _print(value: Any, rows: list[dict[str, Any]], *, as_json: bool) -> None:
+def _print(value: Any, rows: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
     if as_json:
         _print_json(value)
         return

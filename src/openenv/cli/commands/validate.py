@@ -240,6 +240,11 @@ class _Validation:
             return located(target, trusted=self.max_level is Level.STATIC)
 
     def _folder_report(self, folder: Path) -> ValidationReport:
+        if not folder.is_dir():
+            raise EnvironmentNotFoundError(
+                f"not a package directory: {folder}. There is no folder of that name; give the folder that holds "
+                f"{MANIFEST_FILE}."
+            )
         if not (folder / MANIFEST_FILE).is_file():
             detect_signature(folder)  # which says what is wrong
         name = self.policy or chosen_policy(folder)

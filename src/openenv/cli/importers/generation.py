@@ -59,6 +59,7 @@ def _values(folder: Path, environment: ProjectEnvironment, requirements: Project
         "library": library.title,
         "plain_description": description or default,
         "manifest_player": "",
+        "manifest_validation": "",
         **scaffold.requirement_values(needed),
         "sources": _sources(folder, requirements),
         "project_path": _project_path(folder, requirements),

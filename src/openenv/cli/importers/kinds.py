@@ -98,6 +98,7 @@ def kind_around(target: str) -> EnvironmentKind:
         "observation_space": f"a value of `{_on_a_line(adapted.observation_codec.space)}`",
         "sample_action": repr(adapted.action_codec.encode(_sample(adapted.action_codec.space))),
         "manifest_player": "",
+        "manifest_validation": "",
     }
     return EnvironmentKind("wrapped", {**values, **_requirements("openenv-core[gymnasium]", *needed)})
 

@@ -13,7 +13,7 @@ from openenv.core.exceptions import ProviderError
 from openenv.core.providers.local_process import LocalProcessProvider
 
 MISSING = "bubblewrap (the package `bubblewrap` of most distributions), which has to be allowed to make namespaces"
-"""What a machine lacks where servers can't be confined."""
+"""Program that a machine lacks where servers can't be confined."""
 
 _ISOLATION = (
     *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--die-with-parent", "--new-session", "--cap-drop", "ALL"),
@@ -30,9 +30,10 @@ _TRIAL_TIMEOUT_S = 60.0
 class ConfinedProcessProvider(LocalProcessProvider):
     """Runs ``openenv serve`` for an environment in a child process with a file system that it can only read.
 
-    It has folders of its own for temporary files and in place of the user's home, which are in memory and of a limited
+    It has folders of its own for temporary files and instead of the user's home, which are in memory and of a limited
     size, and processes, services and secrets of the machine are hidden from it. Without a network it reaches no
-    address at all, its own loopback aside; it is reached by the listening socket, which was made outside.
+    address at all, its own loopback aside; it is reached by the listening socket, which was made outside. It can make
+    no sandboxes of its own, as those of ``openenv.core.sandbox``.
 
     Args:
         environment: Name of an installed environment, the folder that holds its ``openenv.yaml``, or its file.
@@ -63,6 +64,8 @@ class ConfinedProcessProvider(LocalProcessProvider):
     ) -> None:
         if not can_confine_servers():
             raise ProviderError(f"A server can't be confined on this machine: it lacks {MISSING}.")
+        if Path(environment).exists():  # the server starts in another folder
+            environment = Path(environment).resolve()
         super().__init__(environment, max_sessions=max_sessions, env_vars=env_vars, grace_s=grace_s)
         self.network = network
         self.disk_bytes = disk_bytes

@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from openenv.core.llm_client import LLMClient, LLMResponse, name_of_model
+from openenv.core.llm.usage import usage_of
 from openenv.core.rubrics.base import Rubric, path_of
 from openenv.core.wire.results import NO_REPLIES, PARTICIPANTS, ParticipantUsage, participants_of
+
+if TYPE_CHECKING:
+    from openenv.core.llm_client import LLMClient, LLMResponse
 
 __all__ = ["Judge", "forget_usage", "judges_metadata"]
 
@@ -38,27 +41,24 @@ class Judge(Rubric):
 
     usage: ParticipantUsage = NO_REPLIES
 
-    def __init__(self, client: LLMClient) -> None:
+    def __init__(self, client: "LLMClient") -> None:
         super().__init__()
         self._client = client
         self._exchange: dict[str, Any] | None = None
 
-    async def respond(self, prompt: str) -> LLMResponse:
+    async def respond(self, prompt: str) -> "LLMResponse":
         """Return the model's answer to a prompt, and count it; of one that does not come, the tokens are not known.
 
         Args:
             prompt: The prompt.
         """
         self._exchange = {"prompt": prompt, "answer": None}
-        spent = ParticipantUsage(1, model=name_of_model(self._client))
+        answer = None
         try:
             answer = await self._client.respond(prompt)
-            self._exchange = {"prompt": prompt, "answer": answer.content}
-            if answer.usage is not None:
-                tokens = answer.usage
-                spent = ParticipantUsage(1, tokens.input_tokens, tokens.output_tokens, answer.cost_usd, spent.model)
         finally:
-            self.usage += spent
+            self.usage += usage_of(self._client, answer)
+        self._exchange = {"prompt": prompt, "answer": answer.content}
         return answer
 
     def evidence(self) -> Any:

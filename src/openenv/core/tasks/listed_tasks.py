@@ -2,11 +2,11 @@
 
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from openenv.core.exceptions import ConfigurationError, InvalidRequestError, TaskNotFoundError
 from openenv.core.tasks.task_files import Task, read_file
@@ -16,6 +16,7 @@ UNCOUNTED_SEEDS = 1000
 """Tasks among which a seed chooses where they are not counted."""
 _SPLIT = "split"
 
+RowsT = TypeVar("RowsT")
 Splits = Mapping[str, Sequence[Task]]
 """The tasks of each split, in order."""
 
@@ -131,7 +132,8 @@ def read_tasks(path: Path, check: Callable[[Task], object]) -> Splits:
         check: Raises a ``ValueError`` for an object that is no task of this environment.
 
     Returns:
-        The tasks; those without a named split are of the split ``train``. Splits are in the order of their first tasks.
+        The tasks; those without a named split are of the split ``train``, which is the first one; the others are in the
+        order of their first tasks.
 
     Raises:
         ConfigurationError: It is not as it must be, or is not there.
@@ -171,12 +173,33 @@ def rows_by_split(origin: str, rows: Sequence[Any]) -> dict[str, list[Any]]:
     for number, row in enumerate(rows):
         split, task = None, row
         if isinstance(row, dict):
+            check_split_column(f"{origin}[{number}]", row)
             task = {column: value for column, value in row.items() if column != _SPLIT}
             split = row.get(_SPLIT)
-        if not (split is None or isinstance(split, str)):
-            raise ConfigurationError(f"{origin}[{number}]: expected a name as its split, got {split!r:.100}.")
+        if not (split is None or (isinstance(split, str) and split == split.strip())):
+            spaced = " with spaces around it" if isinstance(split, str) else ""
+            raise ConfigurationError(f"{origin}[{number}]: expected a name as its split, got {split!r:.100}{spaced}.")
         splits.setdefault(split or DEFAULT_SPLIT, []).append(task)
-    return splits or {DEFAULT_SPLIT: []}
+    return default_first(splits) if splits else {DEFAULT_SPLIT: []}
+
+
+def check_split_column(origin: str, columns: Collection[Any]) -> None:
+    """Refuse another spelling of the column that names the split: all rows would be of one split without a word."""
+    if _SPLIT in columns:
+        return
+    found = [column for column in columns if isinstance(column, str) and column.strip().lower() == _SPLIT]
+    if found:
+        raise ConfigurationError(f"{origin}: expected the column {_SPLIT}, got {found[0]!r}; rename it.")
+
+
+def default_first(splits: Mapping[str, RowsT]) -> dict[str, RowsT]:
+    """Return splits in their order, but with the one to learn from first, which seeds choose from by default.
+
+    Example:
+        >>> list(default_first({"test": 1, "train": 2, "dev": 3}))
+        ['train', 'test', 'dev']
+    """
+    return {name: splits[name] for name in sorted(splits, key=lambda name: name != DEFAULT_SPLIT)}
 
 
 def check_tasks(origin: str, tasks: Any, check: Callable[[Task], object]) -> None:

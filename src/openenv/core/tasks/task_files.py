@@ -1,6 +1,7 @@
 """Files of tasks, read within bounds: Parquet, JSON Lines, JSON and CSV."""
 
 import csv
+import re
 from collections.abc import Mapping
 from io import StringIO
 from pathlib import Path
@@ -57,8 +58,7 @@ def _csv(path: Path) -> list[Task]:
     lines = csv.reader(StringIO(read_text(path, MAX_JSON_BYTES), newline=""), strict=True)
     try:
         headings = next(lines, [])
-        if len(set(headings)) < len(headings):
-            raise ValueError(f"expected each heading once, got {', '.join(headings)}")
+        _check_headings(headings)
         rows: list[Task] = []
         for cells in lines:
             if cells and len(cells) != len(headings):
@@ -68,6 +68,17 @@ def _csv(path: Path) -> list[Task]:
     except csv.Error as error:
         raise ValueError(f"{error}, in line {lines.line_num}") from error
     return rows
+
+
+def _check_headings(headings: list[str]) -> None:
+    """Refuse headings of which no column could be found by its name."""
+    if len(set(headings)) < len(headings):
+        raise ValueError(f"expected each heading once, got {', '.join(headings)}")
+    if len(headings) == 1 and re.search("[;\t|]", headings[0]):
+        raise ValueError(f"expected commas between headings and between values, got {headings[0]!r:.100}")
+    spaced = [heading for heading in headings if heading != heading.strip()]
+    if spaced:
+        raise ValueError(f"expected commas without spaces around them, got the heading {spaced[0]!r:.100}")
 
 
 def _cell(heading: str, text: str) -> str | float | None:

@@ -11,7 +11,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from openenv.core.exceptions import ConfigurationError, InvalidRequestError, TaskNotFoundError
-from openenv.core.tasks.listed_tasks import DEFAULT_SPLIT, TaskRef, rows_by_split
+from openenv.core.tasks.listed_tasks import DEFAULT_SPLIT, TaskRef, check_split_column, default_first, rows_by_split
 from openenv.core.tasks.sources import TaskSource
 from openenv.core.tasks.task_files import TASK_FILES, Task, read_file
 from openenv.core.tasks.task_keys import content_key
@@ -257,6 +257,7 @@ class TaskSet(TaskSource):
             splits = _split_rows(str(self), self._rows(str(self), source))
         else:
             splits = {str(split): self._rows(f"{self}, {split}", self._opened(each)) for split, each in source.items()}
+        splits = default_first(splits)
         if self._limit is not None:
             splits = {split: _first(rows, self._limit) for split, rows in splits.items()}
         self._shown = {split: _narrowed(rows) for split, rows in splits.items() if is_dataset(rows)}
@@ -376,6 +377,8 @@ def _split_rows(origin: str, rows: Rows) -> dict[str, Rows]:
     if isinstance(rows, list):
         return {**rows_by_split(origin, rows)}
     dataset: Dataset | None = rows if is_dataset(rows) else None
+    if dataset is not None:
+        check_split_column(origin, dataset.column_names)
     if dataset is None or "split" not in dataset.column_names:
         return {DEFAULT_SPLIT: rows}
     numbers: dict[str, list[int]] = {}

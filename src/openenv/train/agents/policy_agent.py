@@ -111,8 +111,7 @@ class _PolicyActor:
 
 def _usage_of(play: Play, price: TokenPrice | None) -> Usage:
     """Return the tokens of an episode so far, each of which the model has read or written once."""
-    written = sum(play.episode.env_mask)
-    read = play.episode.length - written
+    read, written = play.episode.tokens_read, play.episode.tokens_written
     return Usage(read, written, None if price is None else price.of(read, written))
 
 

@@ -1,7 +1,7 @@
 """Collecting episodes of a player or a model, as conversations to train on."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -189,11 +189,10 @@ class EpisodeKeeper:
     def _spent(self, played: PlayedEpisode) -> dict[str, Any]:
         """Return tokens and cost of the model's answers, and the seconds, where known; and what participants used."""
         usage = played.usage or Usage()
-        timed = {"took_s": round(played.episode.took_s, 3), "cpu_s": played.episode.cpu_s} if self.has_seconds else {}
         spent = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens, "cost_usd": usage.cost_usd}
-        known = {name: value for name, value in {**spent, **timed}.items() if value is not None}
-        participants = {name: asdict(used) for name, used in played.episode.participants.items()}
-        return {**known, PARTICIPANTS: participants} if participants else known
+        known = {name: value for name, value in spent.items() if value is not None}
+        names = ("took_s", "cpu_s", PARTICIPANTS) if self.has_seconds else (PARTICIPANTS,)
+        return {**known, **{name: value for name, value in played.episode.spent.items() if name in names}}
 
 
 def _failed(error: OpenEnvError) -> str:

@@ -1,7 +1,7 @@
 """Record of an episode that was played for training or evaluation."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Self
 
 from openenv.core.client_types import StepResult
@@ -9,6 +9,7 @@ from openenv.core.exceptions import FailureKind, OpenEnvError, ServerError
 from openenv.core.wire.results import PARTICIPANTS, ParticipantUsage, component_totals, participants_of
 from openenv.records.answers import answer_counts
 from openenv.records.failures import failure_kind
+from openenv.train.episodes.spending import FAILED_PARTICIPANT
 
 __all__ = ["Episode", "Limit", "Turn"]
 
@@ -132,6 +133,27 @@ class Episode:
         return len(self.prompt_ids) + len(self.completion_ids)
 
     @property
+    def tokens_written(self) -> int:
+        """Number of tokens that the model wrote."""
+        return sum(self.env_mask)
+
+    @property
+    def tokens_read(self) -> int:
+        """Number of tokens that the model was fed, each of which it has read once."""
+        return self.length - self.tokens_written
+
+    @property
+    def spent(self) -> dict[str, Any]:
+        """Seconds, CPU and use of participants, under the names of a `Collection`, and the participant that failed."""
+        spent: dict[str, Any] = {"took_s": round(self.took_s, 3)}
+        if self.cpu_s is not None:
+            spent["cpu_s"] = self.cpu_s
+        if self.participants:
+            spent[PARTICIPANTS] = {name: asdict(used) for name, used in self.participants.items()}
+        failed = _failed_participant(self.error)
+        return spent if failed is None else {**spent, FAILED_PARTICIPANT: failed}
+
+    @property
     def answer_counts(self) -> dict[str, Any]:
         """The numbers of its answers and the commonest illegal ones, under the names of a `Collection`."""
         return answer_counts(
@@ -195,3 +217,12 @@ class Episode:
     def is_over(self, max_turns: int) -> bool:
         """Return whether no further action is possible."""
         return self.done or self.error is not None or len(self.turns) >= max_turns
+
+
+def _failed_participant(error: OpenEnvError | None) -> str | None:
+    """Return the name of the user, the opponent or the judge that failed; ``None`` for another failure."""
+    if error is None or failure_kind(error) not in (FailureKind.PARTICIPANT, FailureKind.JUDGE):
+        return None
+    details = error.details if isinstance(error, ServerError) else {}
+    name = details.get("participant", details.get("component"))
+    return None if name is None else str(name)

@@ -83,7 +83,12 @@ def _changed_settings(before: Evaluation, after: Evaluation) -> dict[str, tuple[
         "temperature": (before.temperature, after.temperature),
         "illegal answers": (_text(before.rule), _text(after.rule)),
     }
-    return {name: (earlier, later) for name, (earlier, later) in values.items() if earlier != later}
+    # A player without a model has no temperature.
+    return {
+        name: (earlier, later)
+        for name, (earlier, later) in values.items()
+        if earlier != later and None not in (earlier, later)
+    }
 
 
 def _text(rule: object) -> str | None:

@@ -99,7 +99,7 @@ def evaluate(
         rule = opened_rule(settings, opened)
         collection = Collection.open(output, {**settings.decisive(), "fallback": rule.fallback, "samples": samples})
         numbered = [(number * samples + sample, task) for number, task in enumerate(tasks) for sample in range(samples)]
-        reused = reuse_stored(collection, played_versions(settings, opened.package))
+        reused = reuse_stored(collection, played_versions(settings, opened.package), opened.package)
         if reused is not None:
             console.print(reused, highlight=False, markup=False, soft_wrap=True)
         keeper = EpisodeKeeper(collection, settings.name, has_seconds=settings.prices is not None)

@@ -10,6 +10,7 @@ from openenv.records.answers import AnswerCounts, answer_counts
 from openenv.records.failures import failure_counts
 from openenv.records.scores import component_means
 from openenv.train.episodes.failure_watch import FailureWatch
+from openenv.train.episodes.spending import SpendingCounter
 from openenv.train.rollout.tool_episode import ToolEpisode
 
 __all__ = ["ComponentReward", "EnvironmentReward", "log_components"]
@@ -21,6 +22,7 @@ _ATTRIBUTES = {
     "environment_reward": "reward",
     "training_reward": "training_reward",
     "failure": "failure",
+    "spent": "spent",
     "episode_length": "length",
     "illegal_actions": "illegal_actions",
     "illegal_texts": "illegal_texts",
@@ -121,6 +123,11 @@ class EnvironmentReward:
         kinds = fields.get("failure") or [None] * len(fields["environment_reward"])
         for kind, count in failure_counts(kinds[index] for index in played if kinds[index]).items():
             log_metric(f"{self._folder}/failures/{kind}", float(count))
+        spending = SpendingCounter()
+        for index in played if "spent" in fields else ():
+            spending.add(fields["spent"][index])
+        for metric, value in spending.drain().items():
+            log_metric(metric, value)
         names = {"reward": "environment_reward", "length": "episode_length", "illegal_actions": "illegal_actions"}
         for name, values in names.items():
             if values in fields and counted:

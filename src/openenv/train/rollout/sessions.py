@@ -259,7 +259,7 @@ class Sessions:
             OpenEnvError: The environment has no such split, or no tasks.
         """
         if name not in self._named:
-            task_sets = None if self.package is None else self.package.manifest.task_sets
+            task_sets = None if self.package is None else self.package.task_sets
             self._named[name] = named_tasks(name, self.client, task_sets=task_sets)
         return self._named[name]
 

@@ -119,6 +119,11 @@ class ToolEpisode:
         return None if self._play is None else self._play.episode.failure
 
     @property
+    def spent(self) -> dict[str, Any]:
+        """Seconds, CPU and use of participants, as far as they are known."""
+        return {} if self._play is None else self._play.episode.spent
+
+    @property
     def illegal_actions(self) -> int:
         """Number of tool calls that were refused, by the environment or by TRL."""
         return len(self.illegal_texts)

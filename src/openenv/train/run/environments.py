@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
+from openenv.core.env_server.settings import environment_variables
 from openenv.core.reset_check import check_reset_parameters
 from openenv.records.run_folder import RunFolder, step_of
 from openenv.train.dataset.rollout_traces import RunRecorder
@@ -108,8 +109,13 @@ def _task_sampler(config: TrainConfig, sessions: Sessions) -> TaskSampler | None
 def open_run(config: TrainConfig, folder: RunFolder, console: Console) -> Iterator[OpenRun]:
     """Open the environments of a run, which record their episodes in its folder; raises as `open_sessions`."""
     times = TimeSplit()
-    with RunRecorder(config, folder) as recorder, open_sessions(config, recorder.env_vars) as sessions:
+    with RunRecorder(config, folder) as recorder, open_sessions(config, _env_vars(config, recorder)) as sessions:
         yield OpenRun(config, folder, folder.last_checkpoint(), sessions, recorder, console, times)
+
+
+def _env_vars(config: TrainConfig, recorder: RunRecorder) -> Mapping[str, str] | None:
+    measured = {} if config.prices is None else environment_variables({"measure_cpu": True})
+    return {**(recorder.env_vars or {}), **measured} or None
 
 
 @contextmanager

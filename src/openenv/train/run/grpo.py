@@ -19,6 +19,7 @@ from openenv.records.run_folder import RunFolder
 from openenv.records.run_times import ACTIONS_SPEED, TOKENS_SPEED, time_metric
 from openenv.train.agents.policy import Policy, takes_gpu
 from openenv.train.episodes.illegal_texts import IllegalTexts
+from openenv.train.episodes.spending import SpendingCounter
 from openenv.train.generation.trainers import max_context_of
 from openenv.train.rewards.environment_reward import log_components
 from openenv.train.rollout.resampling import play_resampled
@@ -89,6 +90,7 @@ class _RunRollouts:
         play: RolloutFunction,
         illegal_texts: IllegalTexts,
         failures: FailureCounter,
+        spending: SpendingCounter,
         times: _StepTimes,
         config: TrainConfig,
         dataset: Sequence[Any],
@@ -96,6 +98,7 @@ class _RunRollouts:
         self._play = play
         self._illegal_texts = illegal_texts
         self._failures = failures
+        self._spending = spending
         self._times = times
         self._config = config
         self._dataset = dataset
@@ -117,6 +120,8 @@ class _RunRollouts:
         with self._times.split.measure("waiting"):
             fields = self._play(prompts, trainer)
         self._times.count(sum(map(sum, fields["env_mask"])), sum(fields["episode_length"]))
+        for spent in fields["spent"]:
+            self._spending.add(spent)
         names = fields.get("environment_name") or [""] * len(prompts)
         for name, kind in zip(names, fields["failure"], strict=True):
             if kind:  # also of episodes instead of which others are played
@@ -216,6 +221,7 @@ class _TimedTrainer(GRPOTrainer):
     samplers: Mapping[str, TaskSampler]
     evaluations: TrainingEvaluations
     failures: FailureCounter
+    spending: SpendingCounter
 
     def log(self, logs: dict[str, Any], start_time: float | None = None) -> None:
         """Log what belongs to a step with its evaluation and its time; the summary at the end is no step's."""
@@ -223,7 +229,7 @@ class _TimedTrainer(GRPOTrainer):
             # A step in which every episode failed has no reward: what TRL logs as its mean is no number.
             known = {name: value for name, value in logs.items() if not isinstance(value, float) or isfinite(value)}
             logs = {**known, **self.failures.drain(), **self.evaluations.drain(), **self.step_times.drain()}
-            logs |= self._sampler_figures()
+            logs |= self._sampler_figures() | self.spending.drain()
         super().log(logs, start_time)
 
     def _sampler_figures(self) -> dict[str, float]:
@@ -241,6 +247,7 @@ def make_trainer(
     config, folder = run.config, run.folder
     policy = next(iter(policies.values()))
     illegal_texts, failures = IllegalTexts(), FailureCounter()
+    spending = SpendingCounter(config.model, config.price_list)
     step_times = _StepTimes(run.times)
     spec = training_spec(config, run.sessions)
     rollouts = RolloutFunction(
@@ -261,7 +268,9 @@ def make_trainer(
             args=_arguments(config, folder, rewards),
             train_dataset=spec.train_dataset,
             reward_funcs=functions,
-            rollout_func=_RunRollouts(rollouts, illegal_texts, failures, step_times, config, spec.train_dataset),
+            rollout_func=_RunRollouts(
+                rollouts, illegal_texts, failures, spending, step_times, config, spec.train_dataset
+            ),
             callbacks=[step_times, evaluations, _MetricsFile(folder, illegal_texts), *callbacks],
             peft_config=lora_config(config, "grpo"),
         )
@@ -270,7 +279,8 @@ def make_trainer(
         if refusal is None:
             raise
         raise refusal from error
-    trainer.step_times, trainer.evaluations, trainer.failures = step_times, evaluations, failures
+    trainer.step_times, trainer.evaluations = step_times, evaluations
+    trainer.failures, trainer.spending = failures, spending
     by_name = spec._spec_tasks_by_name
     trainer.samplers = {name: each.sampler for name, each in by_name.items() if each.sampler is not None}
     _check_context(trainer, config)

@@ -26,6 +26,7 @@ from openenv.records.scores import (
     sampled,
     score_name,
 )
+from openenv.train.episodes.spending import spending_in, spending_text
 from openenv.train.run.diagnosis import TrainingWarning, diagnose_run
 from openenv.train.run.report_parts import (
     cell,
@@ -33,6 +34,7 @@ from openenv.train.run.report_parts import (
     component_table,
     example_details,
     failure_table,
+    participant_table,
     reward_histogram,
     row,
     start_rows,
@@ -221,6 +223,7 @@ def write_report(folder: RunFolder, config: TrainConfig, title: str) -> list[Tra
         "scores": "".join(_score_row(player, score) for player, score in scores.items()),
         "components": component_table(scores),
         "failures": failure_table(folder.read_metrics(), scores) if config.grpo else failure_table([], scores),
+        "participants": participant_table(folder.read_metrics()) if config.grpo else "",
         "histograms": "".join(_histogram(name, scores) for name in names),
         "compared": "".join(
             comparison_table(scores[before], scores[after])
@@ -257,7 +260,7 @@ def _summary(scores: Mapping[str, Score], config: TrainConfig, metrics: Sequence
         return f"{rewards} a warm-up on examples. {of} {illegal}"
     warm_up = "" if config.sft is None else "a warm-up on examples and "
     steps = f"{config.steps} optimiser steps of {config.rollouts} episodes each, with GRPO."
-    return f"{rewards} {warm_up}{steps} {of} {illegal}{_resampled(config, metrics)}"
+    return f"{rewards} {warm_up}{steps} {of} {illegal}{_resampled(config, metrics)}{_price(metrics)}"
 
 
 def _resampled(config: TrainConfig, metrics: Sequence[Mapping[str, Any]]) -> str:
@@ -272,6 +275,11 @@ def _resampled(config: TrainConfig, metrics: Sequence[Mapping[str, Any]]) -> str
         f" For groups without variance {episodes:,.0f} further episodes of other tasks were played ({share:.0%} more), "
         f"with {tokens:,.0f} tokens written."
     )
+
+
+def _price(metrics: Sequence[Mapping[str, Any]]) -> str:
+    spending = spending_in(metrics)
+    return "" if spending is None else f" The episodes of the training cost {spending_text(spending)}."
 
 
 def _change(name: str, scores: Mapping[str, Score]) -> str:

@@ -10,6 +10,7 @@ from openenv.records.failures import failures_in, kind_text
 from openenv.records.run_start import RunStart
 from openenv.records.run_times import RunTimes
 from openenv.records.scores import Score, figure_name, side_by_side
+from openenv.train.episodes.spending import participants_in
 from openenv.train.run.diagnosis import TrainingWarning
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "component_table",
     "example_details",
     "failure_table",
+    "participant_table",
     "reward_histogram",
     "row",
     "start_rows",
@@ -91,6 +93,21 @@ def failure_table(metrics: Sequence[Mapping[str, Any]], scores: Mapping[str, Sco
     return (
         "<h2>Failed episodes</h2><p>They are in no mean, no baseline and no score: a failure is no reward of 0.</p>"
         f'<div class="card"><table>{head}{rows}</table></div>'
+    )
+
+
+def participant_table(metrics: Sequence[Mapping[str, Any]]) -> str:
+    """Return what users, opponents and judges have used in training, and how often they failed; nothing without any."""
+    rows = "".join(
+        row(name, used.replies, used.input_tokens, used.output_tokens, used.cost_usd, failed)
+        for name, (used, failed) in participants_in(metrics).items()
+    )
+    if not rows:
+        return ""
+    head = "<tr><th>name<th>replies<th>tokens read<th>tokens written<th>price, $<th>failed episodes</tr>"
+    return (
+        "<h2>Users, opponents and judges in training</h2><p>They are no part of the price of the episodes. What is not "
+        f'known of one reply has no sum.</p><div class="card"><table>{head}{rows}</table></div>'
     )
 
 

@@ -15,6 +15,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 
 from openenv.auto.target import is_address
 from openenv.core.exceptions import ConfigurationError
+from openenv.records.prices import read_prices
 from openenv.records.run_folder import RunFolder, step_of
 from openenv.records.run_start import RunStart
 from openenv.records.scores import AFTER, WARMED_UP, Score
@@ -273,6 +274,8 @@ def _report_interruption(run: OpenRun) -> None:
 def _check_machine(config: TrainConfig) -> None:
     check_trackers(config)
     check_vllm(config)
+    if config.prices is not None:
+        read_prices(config.prices)  # which raises where they can't be read
 
 
 def _sized(config: TrainConfig, console: Console) -> TrainConfig:

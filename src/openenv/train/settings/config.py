@@ -17,6 +17,7 @@ from openenv.core.exceptions import ConfigurationError
 from openenv.core.reset_check import nearest_name
 from openenv.core.variables import Option
 from openenv.records.answers import AnswerRule, IllegalAnswers
+from openenv.records.prices import Prices, read_prices
 from openenv.records.run_folder import RunFolder
 from openenv.train.settings.environment_settings import CurriculumStage, EnvironmentSettings, number_in
 from openenv.train.settings.lora_settings import LoraSettings
@@ -259,6 +260,10 @@ class TrainConfig(BaseModel):
     traces_leave_out: Annotated[list[FieldPath], Option(metavar="PATH", heading="Folder of the run")] = Field(
         default_factory=list, description="field that is not recorded, as observation.screenshot"
     )
+    prices: Annotated[Path | None, Option(metavar="FILE", heading="Folder of the run")] = Field(
+        default=None,
+        description="YAML, TOML or JSON file with prices in US dollars, of models' tokens, of a sandbox and of CPU",
+    )
     report_to: Annotated[list[str], Option(metavar="TRACKER", heading="Folder of the run")] = Field(
         default_factory=list, description="tracker, as TRL's report_to names it"
     )
@@ -461,6 +466,11 @@ class TrainConfig(BaseModel):
         if length is not None and length < self.max_context:
             raise ValueError(f"vllm.max_model_length ({length}) must be at least max_context ({self.max_context})")
         return self
+
+    @property
+    def price_list(self) -> Prices | None:
+        """The prices in the file, which may be gone when others read these settings; ``None`` without a file."""
+        return None if self.prices is None else read_prices(self.prices)
 
     def make_folder(self, environment: str) -> RunFolder:
         """Make the folder of a new run, with these settings in it.

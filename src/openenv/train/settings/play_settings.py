@@ -106,7 +106,7 @@ class PlaySettings(BaseModel):
     )
     prices: Annotated[Path | None, AfterValidator(_checked_prices), Option(metavar="FILE", heading="Limits")] = Field(
         default=None,
-        description="YAML, TOML or JSON file with prices in US dollars, of each model's tokens and of a sandbox",
+        description="YAML, TOML or JSON file with prices in US dollars, of models' tokens, of a sandbox and of CPU",
     )
     temperature: Annotated[float, _PLAYER] = Field(
         default=1.0,

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any, Protocol
 
 from openenv.auto.dataset.opening import open_dataset
-from openenv.auto.dataset.reference import split_of_tasks
+from openenv.auto.dataset.reference import DATASET_FILE, is_dataset, split_of_tasks
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.sync_client import SyncEnvClient
 from openenv.core.tasks.listed_tasks import read_resets
@@ -53,8 +53,21 @@ def named_tasks(name: str, client: Client, task_sets: Mapping[str, str] | None =
         reference, split = found
         opened = open_dataset((task_sets or {}).get(reference, reference))
         tasks = opened.resets(split, client.schemas().get("reset"))
+    elif path.suffix in TASK_FILES:
+        tasks = read_resets(path.resolve())
+    elif is_dataset(name) or name in (task_sets or {}):
+        opened = open_dataset((task_sets or {}).get(name, name))
+        raise ConfigurationError(
+            f"Expected a split of the dataset {name}, as in {name}?split={opened.split()}. It has: "
+            f"{', '.join(opened.splits())}."
+        )
+    elif path.exists():
+        raise ConfigurationError(
+            f"Expected a file of tasks that ends in {', '.join(sorted(TASK_FILES))}, or a folder with {DATASET_FILE}, "
+            f"got {name}."
+        )
     else:
-        tasks = read_resets(path.resolve()) if path.suffix in TASK_FILES else task_rows(client, name)
+        tasks = task_rows(client, name)
     if not tasks:
         raise ConfigurationError(f"Expected at least one task in {name}, found none.")
     return tasks

@@ -141,6 +141,7 @@ class RolloutFunction:
               how many had no call of a tool that could be read;
             - ``reward_components``: the sum of each component's scores, by name; empty where there is no rubric;
             - ``step_rewards``: the credit of each action, where the environment has a trajectory rubric, else ``None``;
+            - ``spent``: the tokens, the seconds and what participants used, under the names of a `Collection`;
             - ``opening``: the first observation, as text;
             - ``trajectory``: an `EpisodeStep` for each action, as the environments of ``environment_factory`` have it;
               where actions are texts, the tool is empty and the argument is ``text``;
@@ -387,6 +388,11 @@ class _EnvironmentRollout:
             "answers_without_call": episode.answers_without_call,
             "reward_components": episode.reward_components,
             "step_rewards": episode.step_rewards,
+            "spent": {
+                "input_tokens": episode.tokens_read,
+                "output_tokens": episode.tokens_written,
+                **episode.spent,
+            },
             "opening": ""
             if play.first is None
             else text_of(call_content(play.first, self._spec_tasks.sessions.pixels)),

@@ -164,6 +164,7 @@ class DockerValidationProvider:
 
 def _launch(started: LocalDockerProvider, timeout_s: float) -> None:
     """Start a container and wait for its server; on failure nothing is left of it."""
+    is_ready = False
     try:
         started.start_container()
         try:
@@ -172,9 +173,10 @@ def _launch(started: LocalDockerProvider, timeout_s: float) -> None:
             raise StartupError(NOT_READY, error.logs) from error
         except ProviderError as error:
             raise StartupError(str(error)) from error
-    except BaseException:
-        started.shut_down()
-        raise
+        is_ready = True
+    finally:
+        if not is_ready:
+            started.shut_down()
 
 
 class DockerRunningSubject:

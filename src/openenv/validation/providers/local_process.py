@@ -5,9 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from openenv.core.documents import read_text
 from openenv.core.exceptions import ServerNotReadyError
 from openenv.core.providers.confined_process import ConfinedProcessProvider, can_confine_servers
+from openenv.core.providers.docker.labels import NESTED_SANDBOX
 from openenv.core.providers.local_process import LocalProcessProvider
+from openenv.images.dockerfile import DOCKERFILES
 from openenv.validation.manifest import ExecutionDeclaration
 from openenv.validation.providers import (
     MAX_LOG_BYTES,
@@ -84,7 +87,7 @@ class LocalProcessValidationProvider:
 
         Raises:
             StartupError: The server ended, or was not healthy in time.
-            UnsupportedCapability: The network mode or a GPU can't be had.
+            UnsupportedCapability: The network mode or a GPU can't be had, or it makes sandboxes of its own.
             ProviderError: This provider has not built the package.
         """
         mode, folder = spec.network.mode, self._built.get(spec.image_ref)
@@ -94,6 +97,10 @@ class LocalProcessValidationProvider:
             raise UnsupportedCapability(f"{self.name} does not provide GPU isolation")
         if folder is None:
             raise ProviderError(f"{self.name} has not built {spec.image_ref}; call build() with its folder before.")
+        if self.capabilities and _makes_sandboxes(folder):
+            raise UnsupportedCapability(
+                f"{self.name} can't confine an environment that makes sandboxes of its own; use docker-local"
+            )
         provider = self._provider(folder, spec)
         try:
             provider.launch(spec.startup_timeout_s)
@@ -113,6 +120,12 @@ class LocalProcessValidationProvider:
             env_vars=spec.env_vars,
             grace_s=1.0,
         )
+
+
+def _makes_sandboxes(folder: Path) -> bool:
+    """Return whether a package's image is labelled for sandboxes of its own."""
+    dockerfiles = [folder / name for name in DOCKERFILES]
+    return any(file.is_file() and NESTED_SANDBOX in read_text(file) for file in dockerfiles)
 
 
 class LocalProcessSubject:

@@ -31,7 +31,7 @@ _OK = 200
 # A server may send anything as its code, which stands in reports.
 _CODE = re.compile(r"[A-Z][A-Z_]{0,63}", re.ASCII)
 _FAULTS = (OSError, WebSocketException, httpx.HTTPError, httpx.InvalidURL, RequestError, ValueError, EOFError)
-"""What a server's answers, or their absence, can raise."""
+"""Errors of a server's answers, or of their absence."""
 
 _Operation = Literal["reset", "step", "state"]
 
@@ -146,11 +146,13 @@ class _Collection:
             ping_interval=None,
             max_size=MAX_MESSAGE_BYTES,
         ) as connection:
+            is_played = False
             try:
                 self._play(connection, plan)
-            except BaseException:
-                abort_socket(connection.socket)  # no closing handshake with a server that does not keep to the wire
-                raise
+                is_played = True
+            finally:
+                if not is_played:
+                    abort_socket(connection.socket)  # no handshake with a server that does not keep to the wire
             with suppress(*_FAULTS):
                 connection.send(json.dumps({"type": MessageType.CLOSE}))
 

@@ -196,7 +196,7 @@ def _nodes(document: Any) -> Iterator[tuple[Any, int]]:
 
 
 class LaunchSpec(_Contract):
-    """What a provider starts.
+    """Server that a provider has started.
 
     Attributes:
         image_ref: The image, by its digest, as ``build`` of the provider has returned it.
@@ -253,7 +253,7 @@ class WireExchange:
 
 @dataclass(frozen=True)
 class RuntimeEvidence:
-    """What was collected of one planned episode.
+    """Answers of a server in one planned episode.
 
     Attributes:
         exchanges: Requests and answers, in their order.

@@ -123,7 +123,7 @@ class PackageRun:
 
     @property
     def cleanup(self) -> dict[str, Any]:
-        """What is known about the end of the run."""
+        """Text about the end of the run."""
         return {"required": self.is_built, "completed": self._is_ended}
 
     def end_with(self, status: CheckStatus, *reasons: str) -> None:

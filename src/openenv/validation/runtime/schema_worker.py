@@ -24,7 +24,7 @@ OUT_OF_TIME = "observation schema evaluation exceeded its time budget"
 UNAVAILABLE = "observation schema unavailable"
 
 
-class Observed(NamedTuple):
+class MeasuredObservation(NamedTuple):
     """Observation of an exchange.
 
     Attributes:
@@ -40,7 +40,9 @@ class Observed(NamedTuple):
     beside: dict[str, Any]
 
 
-def schema_problems(schema_json: str, reset_schema_json: str | None, observed: Sequence[Observed]) -> list[str]:
+def schema_problems(
+    schema_json: str, reset_schema_json: str | None, observed: Sequence[MeasuredObservation]
+) -> list[str]:
     """Check observations against their schemas, and return a line for each problem.
 
     Args:
@@ -77,11 +79,11 @@ def main() -> None:
     cpu_s = round(used.ru_utime + used.ru_stime) + _CPU_S
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + 1))
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
-    observed = [Observed(*each) for each in request["observed"]]
+    observed = [MeasuredObservation(*each) for each in request["observed"]]
     json.dump(_problems(request["schema"], request["reset_schema"], observed), sys.stdout)
 
 
-def _problems(schema_json: str, reset_schema_json: str | None, observed: Sequence[Observed]) -> list[str]:
+def _problems(schema_json: str, reset_schema_json: str | None, observed: Sequence[MeasuredObservation]) -> list[str]:
     schema = json.loads(schema_json)
     reset_schema = schema if reset_schema_json is None else json.loads(reset_schema_json)
     if any(not reference.startswith("#") for each in (schema, reset_schema) for reference in _references(each)):
@@ -92,7 +94,7 @@ def _problems(schema_json: str, reset_schema_json: str | None, observed: Sequenc
     return list(dict.fromkeys(problems))[:_MOST_PROBLEMS]
 
 
-def _problems_with(schema: dict[str, Any], observed: Sequence[Observed]) -> Iterator[str]:
+def _problems_with(schema: dict[str, Any], observed: Sequence[MeasuredObservation]) -> Iterator[str]:
     from jsonschema import Draft202012Validator, SchemaError
     from jsonschema.validators import validator_for
     from referencing import Registry

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
+import httpx
+
 _CONNECTED = "connection.connect_tcp.complete"
 
 
@@ -47,7 +49,7 @@ def http_deadline(timeout_s: float) -> Iterator[Mapping[str, Callable[[str, Mapp
     timer.start()
     try:
         yield {"trace": request.trace}
-    except Exception as error:
+    except (OSError, httpx.HTTPError) as error:
         if request.is_expired:
             raise TimeoutError(f"the request did not end within {timeout_s:g} s") from error
         raise

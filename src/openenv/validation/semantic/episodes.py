@@ -34,12 +34,12 @@ class Clock:
 
     @property
     def is_over(self) -> bool:
-        """Whether the time is over."""
+        """Return whether the time is over."""
         return time.monotonic() > self._until
 
 
 @dataclass(frozen=True)
-class Answer:
+class GradedAnswer:
     """Answer of an environment to a reset or to an action.
 
     Attributes:
@@ -57,7 +57,7 @@ class Answer:
     refusal: str | None = None
 
     @classmethod
-    def of(cls, result: StepResult[Any]) -> "Answer":
+    def of(cls, result: StepResult[Any]) -> "GradedAnswer":
         """Read a client's result."""
         observation = result.observation
         fields = observation.model_dump(mode="json") if isinstance(observation, BaseModel) else dict(observation or {})
@@ -79,7 +79,7 @@ class Answer:
 
 
 @dataclass
-class Episode:
+class GradedEpisode:
     """Episode that was played.
 
     Attributes:
@@ -91,9 +91,9 @@ class Episode:
     """
 
     task: Mapping[str, Any]
-    first: Answer = field(default_factory=Answer)
+    first: GradedAnswer = field(default_factory=GradedAnswer)
     actions: list[Action] = field(default_factory=list)
-    answers: list[Answer] = field(default_factory=list)
+    answers: list[GradedAnswer] = field(default_factory=list)
     fault: str | None = None
 
     @property
@@ -108,23 +108,23 @@ class Episode:
 
     @property
     def is_over(self) -> bool:
-        """Whether the environment ended it."""
+        """Return whether the environment ended it."""
         return bool(self.answers) and self.answers[-1].done
 
     @property
-    def last(self) -> Answer:
+    def last(self) -> GradedAnswer:
         """The last answer."""
         return self.answers[-1] if self.answers else self.first
 
     @property
     def is_refused(self) -> bool:
-        """Whether every action was refused."""
+        """Return whether every action was refused."""
         return bool(self.answers) and all(answer.refusal is not None for answer in self.answers)
 
 
 def play_actions(
     client: Client, task: Mapping[str, Any], actions: Iterable[Action], *, past_end: bool = False
-) -> Episode:
+) -> GradedEpisode:
     """Play given actions after a reset, up to the end of the episode.
 
     Args:
@@ -133,9 +133,9 @@ def play_actions(
         actions: The actions.
         past_end: Whether the actions after the end of the episode are sent, too.
     """
-    episode = Episode(task)
+    episode = GradedEpisode(task)
     try:
-        episode.first = Answer.of(client.reset(**task))
+        episode.first = GradedAnswer.of(client.reset(**task))
         for action in actions:
             if episode.last.done and not past_end:
                 break
@@ -148,7 +148,7 @@ def play_actions(
 
 def play_player(
     client: Client, task: Mapping[str, Any], player: Player, max_steps: int, answer_s: float, seconds: float
-) -> Episode:
+) -> GradedEpisode:
     """Play an episode with a player.
 
     Args:
@@ -159,30 +159,30 @@ def play_player(
         answer_s: Seconds that the player may take for an action.
         seconds: Seconds after the reset after which the episode is left.
     """
-    episode = Episode(task)
+    episode = GradedEpisode(task)
     try:
         result = within(2 * answer_s, client.reset, **task)
-        episode.first = Answer.of(result)
+        episode.first = GradedAnswer.of(result)
         clock = Clock(seconds)
         while not result.done and len(episode.actions) < max_steps and not clock.is_over:
             action = within(answer_s, player, result.observation)
             episode.actions.append(action_fields(action))
             result = within(2 * answer_s, client.step, action)
-            episode.answers.append(Answer.of(result))
+            episode.answers.append(GradedAnswer.of(result))
     except (OpenEnvError, FaultError, TimeoutError) as error:
         episode.fault = where(error)
         del episode.actions[len(episode.answers) :]
     return episode
 
 
-def _answer(client: Client, action: Action) -> Answer:
+def _answer(client: Client, action: Action) -> GradedAnswer:
     try:
-        return Answer.of(client.step(action))
+        return GradedAnswer.of(client.step(action))
     except (RequestRejectedError, ServerSessionError, ConfigurationError) as error:  # the second after the end
-        return Answer(refusal=str(error))
+        return GradedAnswer(refusal=str(error))
     except ServerExecutionError as error:
         if error.message.startswith(_REFUSING):
-            return Answer(refusal=error.message)
+            return GradedAnswer(refusal=error.message)
         raise
 
 

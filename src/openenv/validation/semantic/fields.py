@@ -23,7 +23,7 @@ _SQL = re.compile(r"\s*(select|with|insert|update|delete)\s", re.IGNORECASE)
 _BROWSER = re.compile(r"\s*(click|fill|goto|press|send_msg_to_user|scroll)\(")
 
 
-class Role(Enum):
+class FieldRole(Enum):
     """Kind of text that a field holds."""
 
     ANSWER = "text"
@@ -50,7 +50,7 @@ class OpenField:
 
     tool: str
     name: str
-    role: Role
+    role: FieldRole
     schema: Mapping[str, Any] = field(compare=False, hash=False)
     others: Mapping[str, Any] = field(compare=False, hash=False)
 
@@ -107,7 +107,7 @@ def _fields_of(tool: Tool, used: Mapping[str, Any]) -> Iterator[OpenField]:
             yield OpenField(tool.name, name, role, field_schema, others)
 
 
-def role_of(name: str, schema: Mapping[str, Any], value: Any) -> Role | None:
+def role_of(name: str, schema: Mapping[str, Any], value: Any) -> FieldRole | None:
     """Return the kind of text that a field holds; ``None`` for a field with few possible values.
 
     Args:
@@ -117,22 +117,22 @@ def role_of(name: str, schema: Mapping[str, Any], value: Any) -> Role | None:
 
     Example:
         >>> role_of("code", {"type": "string"}, None), role_of("way", {"enum": ["left", "right"]}, None)
-        (<Role.CODE: 'code'>, None)
+        (<FieldRole.CODE: 'code'>, None)
     """
     if finite_values(schema, MAX_CHOICES) is not None:
         return None
     kinds = _types(schema)
     if kinds and "string" not in kinds:
-        return Role.NUMBER if kinds <= {"number", "integer", "null"} else Role.VALUES
+        return FieldRole.NUMBER if kinds <= {"number", "integer", "null"} else FieldRole.VALUES
     for role, names in _NAMES.items():
         if name.lower() in names:
-            return Role[role.upper()]
+            return FieldRole[role.upper()]
     text = value if isinstance(value, str) else ""
     if _SQL.match(text):
-        return Role.SQL
+        return FieldRole.SQL
     if _BROWSER.match(text):
-        return Role.BROWSER
-    return Role.CODE if is_code(text) else Role.ANSWER
+        return FieldRole.BROWSER
+    return FieldRole.CODE if is_code(text) else FieldRole.ANSWER
 
 
 def is_code(text: str) -> bool:

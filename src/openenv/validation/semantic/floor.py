@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from openenv.validation.findings import Check, Finding, fail
-from openenv.validation.semantic.episodes import Action, Clock, Episode, action_fields
+from openenv.validation.semantic.episodes import Action, Clock, GradedEpisode, action_fields
 from openenv.validation.semantic.graded import MAX_RANDOM_STEPS, GradedEnvironment
 from openenv.validation.semantic.texts import shown, task_name
 
@@ -25,7 +25,7 @@ def find_in_floor(graded: GradedEnvironment) -> Iterator[Finding]:
         yield from _constant(graded, solved) or _random(graded, solved)
 
 
-def _untouched(graded: GradedEnvironment, solved: Sequence[Episode]) -> Iterator[Finding]:
+def _untouched(graded: GradedEnvironment, solved: Sequence[GradedEpisode]) -> Iterator[Finding]:
     margin = graded.declared.margin
     for episode in solved:
         paid = graded.share(episode.first.reward or 0.0, episode)
@@ -46,7 +46,7 @@ def _untouched(graded: GradedEnvironment, solved: Sequence[Episode]) -> Iterator
                 return
 
 
-def _idle_actions(graded: GradedEnvironment, episode: Episode) -> list[Action]:
+def _idle_actions(graded: GradedEnvironment, episode: GradedEpisode) -> list[Action]:
     """Return the actions that do no work: the one that submits it, and calls without arguments."""
     calls = graded.calls(episode)
     is_submission = len(calls) > 1 and calls[-1][0] not in (name for name, _ in calls[:-1])
@@ -58,7 +58,7 @@ def _idle_actions(graded: GradedEnvironment, episode: Episode) -> list[Action]:
     return actions
 
 
-def _constant(graded: GradedEnvironment, solved: Sequence[Episode]) -> list[Finding]:
+def _constant(graded: GradedEnvironment, solved: Sequence[GradedEpisode]) -> list[Finding]:
     """Find an action that wins every task when it is repeated."""
     if len(solved) < MIN_TASKS:
         return []
@@ -81,7 +81,7 @@ def _constant(graded: GradedEnvironment, solved: Sequence[Episode]) -> list[Find
     return []
 
 
-def _does_more(graded: GradedEnvironment, solved: Sequence[Episode], action: Action) -> bool:
+def _does_more(graded: GradedEnvironment, solved: Sequence[GradedEpisode], action: Action) -> bool:
     """Return whether an environment has more than this one action."""
     return (
         any(each != action for episode in solved for each in episode.actions)
@@ -89,7 +89,7 @@ def _does_more(graded: GradedEnvironment, solved: Sequence[Episode], action: Act
     )
 
 
-def _random(graded: GradedEnvironment, solved: Sequence[Episode]) -> list[Finding]:
+def _random(graded: GradedEnvironment, solved: Sequence[GradedEpisode]) -> list[Finding]:
     totals = [episode.total for episode in graded.random]
     top = sum(episode.total for episode in solved) / len(solved)
     if not totals:

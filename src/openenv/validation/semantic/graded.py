@@ -13,15 +13,15 @@ from openenv.train.agents.players import RandomToolPlayer
 from openenv.train.tools.environment_tools import EnvironmentTools
 from openenv.validation.semantic.episodes import (
     Action,
-    Answer,
     Clock,
-    Episode,
+    GradedAnswer,
+    GradedEpisode,
     Player,
     action_fields,
     play_actions,
     play_player,
 )
-from openenv.validation.semantic.fields import OpenField, Role, choices_of, open_fields
+from openenv.validation.semantic.fields import FieldRole, OpenField, choices_of, open_fields
 from openenv.validation.semantic.texts import WRONG
 from openenv.validation.trials import Client, RunLimits, within
 
@@ -39,7 +39,7 @@ _SPLITS = ("train", "test", "validation")
 
 
 @dataclass(frozen=True)
-class Declaration:
+class DeclaredRewards:
     """Declaration of an environment about its rewards.
 
     Attributes:
@@ -97,7 +97,7 @@ class GradedEnvironment:
         make_player: Callable[[int], Player] | None,
         *,
         player_client: Client | None = None,
-        declared: Declaration | None = None,
+        declared: DeclaredRewards | None = None,
         limits: RunLimits | None = None,
         elsewhere: Callable[[], Client] | None = None,
         serve_here: Callable[[], Client] | None = None,
@@ -105,7 +105,7 @@ class GradedEnvironment:
     ) -> None:
         self.client = client
         self.make_player = make_player
-        self.declared = declared or Declaration()
+        self.declared = declared or DeclaredRewards()
         self.limits = limits or RunLimits()
         self.elsewhere = elsewhere
         self.serve_here = serve_here
@@ -116,7 +116,7 @@ class GradedEnvironment:
         self.faults: dict[str, tuple[Action, Mapping[str, Any]]] = {}
         self._player_client = player_client or client
         # The oracle's episodes, so that their ids stay theirs, and the calls that their actions are; set by ``calls``.
-        self._calls: dict[int, tuple[Episode, list[tuple[str, dict[str, Any]]]]] = {}
+        self._calls: dict[int, tuple[GradedEpisode, list[tuple[str, dict[str, Any]]]]] = {}
 
     @cached_property
     def tools(self) -> EnvironmentTools:
@@ -145,15 +145,15 @@ class GradedEnvironment:
 
     @property
     def has_tasks(self) -> bool:
-        """Whether the environment lists its tasks."""
+        """Return whether the environment lists its tasks."""
         return bool(self.splits)
 
     @cached_property
-    def oracle(self) -> list[Episode]:
+    def oracle(self) -> list[GradedEpisode]:
         """Episode of the scripted player on each task; empty without a player."""
         if self.make_player is None:
             return []
-        clock, episodes = Clock(self.limits.play_s * _ORACLE), list[Episode]()
+        clock, episodes = Clock(self.limits.play_s * _ORACLE), list[GradedEpisode]()
         for task in self.tasks:
             ends = all(episode.is_over or episode.fault is not None for episode in episodes)
             if (episodes and clock.is_over) or (not self.has_tasks and _are_same(episodes)):
@@ -168,11 +168,13 @@ class GradedEnvironment:
             episodes.append(self._play_oracle({"seed": seed}, self.make_player, MAX_STEPS))
         return episodes
 
-    def _play_oracle(self, task: Mapping[str, Any], make_player: Callable[[int], Player], max_steps: int) -> Episode:
+    def _play_oracle(
+        self, task: Mapping[str, Any], make_player: Callable[[int], Player], max_steps: int
+    ) -> GradedEpisode:
         try:
             player = within(self.limits.answer_s, make_player, int(task.get("seed", 1)))
         except Exception as error:  # noqa: BLE001  # an author's function
-            return Episode(task, fault=f"the scripted player can't be made: {error}")
+            return GradedEpisode(task, fault=f"the scripted player can't be made: {error}")
         own = self._player_client
         if own is not self.client:
             self.client.disconnect()
@@ -182,39 +184,39 @@ class GradedEnvironment:
         return episode
 
     @cached_property
-    def solved(self) -> list[Episode]:
+    def solved(self) -> list[GradedEpisode]:
         """Those of the oracle's episodes that earned a reward, or all whole ones where none did."""
         whole = [episode for episode in self.oracle if episode.fault is None and episode.actions]
         return [episode for episode in whole if episode.total > 0] or whole
 
     @cached_property
-    def probed(self) -> list[Episode]:
+    def probed(self) -> list[GradedEpisode]:
         """The first of the solved episodes that earned a reward, whose first observations differ.
 
         Without a player they have no actions, and the reward that solves their task is an assumption.
         """
         if self.make_player is None:
             return [self._assumed(task) for task in self.tasks[:PROBED_TASKS]]
-        found: dict[str, Episode] = {}
+        found: dict[str, GradedEpisode] = {}
         for episode in self.solved:
             if episode.total > 0:
                 found.setdefault(self.prompt_of(episode), episode)
         return list(found.values())[:PROBED_TASKS]
 
-    def _assumed(self, task: Mapping[str, Any]) -> Episode:
-        top = Answer(reward=self.declared.highest or _USUAL_TOP, done=True)
-        return Episode(task, first=self.play(task, []).first, answers=[top])
+    def _assumed(self, task: Mapping[str, Any]) -> GradedEpisode:
+        top = GradedAnswer(reward=self.declared.highest or _USUAL_TOP, done=True)
+        return GradedEpisode(task, first=self.play(task, []).first, answers=[top])
 
-    def floor_of(self, episode: Episode) -> float:
+    def floor_of(self, episode: GradedEpisode) -> float:
         """Return the reward of the task of an oracle's episode for no work: 0, unless its rewards are costs."""
         if episode.total > 0:
             return 0.0
         return min((each.total for each in self.random), default=episode.total - 1.0)
 
     @cached_property
-    def random(self) -> list[Episode]:
+    def random(self) -> list[GradedEpisode]:
         """Episodes of random players, as many as there is time for."""
-        clock, episodes = Clock(self.limits.play_s * _RANDOM), list[Episode]()
+        clock, episodes = Clock(self.limits.play_s * _RANDOM), list[GradedEpisode]()
         for number in range(MAX_RANDOM):
             if clock.is_over:
                 break
@@ -227,7 +229,7 @@ class GradedEnvironment:
             )
         return [episode for episode in episodes if episode.fault is None]
 
-    def share(self, total: float, episode: Episode) -> float:
+    def share(self, total: float, episode: GradedEpisode) -> float:
         """Return how far a total reward is on the way from the floor to the oracle's."""
         floor = self.floor_of(episode)
         return 0.0 if episode.total <= floor else (total - floor) / (episode.total - floor)
@@ -237,14 +239,14 @@ class GradedEnvironment:
         """Arguments of the oracle's last call of each tool, in its first solved episode."""
         return {} if not self.solved else dict(self.calls(self.solved[0]))
 
-    def calls(self, episode: Episode) -> list[tuple[str, dict[str, Any]]]:
+    def calls(self, episode: GradedEpisode) -> list[tuple[str, dict[str, Any]]]:
         """Return the calls that an episode's actions are."""
         known = self._calls.get(id(episode))
         if known is None or known[0] is not episode:
             known = self._calls[id(episode)] = (episode, list(self._read_calls(episode)))
         return known[1]
 
-    def _read_calls(self, episode: Episode) -> Iterator[tuple[str, dict[str, Any]]]:
+    def _read_calls(self, episode: GradedEpisode) -> Iterator[tuple[str, dict[str, Any]]]:
         for action in episode.actions:
             with suppress(ConfigurationError):
                 yield self.tools.call(action)
@@ -261,7 +263,7 @@ class GradedEnvironment:
         """Arguments of the tools whose fields have few possible values, by the tool's name."""
         return choices_of(list(self.tools.tools))
 
-    def answer_of(self, episode: Episode, field: OpenField) -> Any:
+    def answer_of(self, episode: GradedEpisode, field: OpenField) -> Any:
         """Return the value that the oracle wrote to a field last; ``None`` where it wrote none."""
         values = [call[field.name] for name, call in self.calls(episode) if name == field.tool and field.name in call]
         return values[-1] if values else None
@@ -275,7 +277,7 @@ class GradedEnvironment:
             (each for each in self.fields if each.tool in self.used and each.name in self.used[each.tool]), None
         )
 
-    def closing(self, episode: Episode, field: OpenField | None) -> list[Action]:
+    def closing(self, episode: GradedEpisode, field: OpenField | None) -> list[Action]:
         """Return the oracle's last action where that is of another tool than a field, as one that submits the work.
 
         An answer in it is a wrong one; without a field, an action with an answer is left out.
@@ -289,7 +291,7 @@ class GradedEnvironment:
         written = self.main_field(calls[-1][0])
         if written is None:
             return [episode.actions[-1]]
-        if field is None or written.role in (Role.NUMBER, Role.VALUES):
+        if field is None or written.role in (FieldRole.NUMBER, FieldRole.VALUES):
             return []
         return [self.action(written, WRONG, episode)]
 
@@ -299,7 +301,7 @@ class GradedEnvironment:
         return max(found, key=lambda each: len(str(self.used.get(tool, {}).get(each.name, ""))), default=None)
 
     def action(
-        self, field: OpenField, value: Any, episode: Episode, set_to: Mapping[str, Any] = MappingProxyType({})
+        self, field: OpenField, value: Any, episode: GradedEpisode, set_to: Mapping[str, Any] = MappingProxyType({})
     ) -> Action:
         """Make the action with a value in a field, and the oracle's values in others, but no answer of the oracle's.
 
@@ -319,7 +321,7 @@ class GradedEnvironment:
             others[main.name] = WRONG if isinstance(others.get(main.name, WRONG), str) else None
         return action_fields(self.tools.action(field.tool, {**others, **set_to, field.name: value}))
 
-    def play(self, task: Mapping[str, Any], actions: Sequence[Action], *, past_end: bool = False) -> Episode:
+    def play(self, task: Mapping[str, Any], actions: Sequence[Action], *, past_end: bool = False) -> GradedEpisode:
         """Play actions; after a fault, a new session is opened."""
         episode = play_actions(self.client, task, actions, past_end=past_end)
         if episode.fault is not None:
@@ -327,12 +329,12 @@ class GradedEnvironment:
             self.client.disconnect()
         return episode
 
-    def prompt_of(self, episode: Episode) -> str:
+    def prompt_of(self, episode: GradedEpisode) -> str:
         """Return the text of a task's first observation."""
         return observation_text(episode.first.observation)
 
 
-def _are_same(episodes: Sequence[Episode]) -> bool:
+def _are_same(episodes: Sequence[GradedEpisode]) -> bool:
     """Return whether two seeds made no difference."""
     if len(episodes) < _MIN_SEEDS:
         return False

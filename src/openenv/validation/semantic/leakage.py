@@ -8,8 +8,8 @@ from typing import Any
 
 from openenv.core.exceptions import OpenEnvError
 from openenv.validation.findings import Check, Finding, fail
-from openenv.validation.semantic.episodes import Answer, Episode, play_actions
-from openenv.validation.semantic.fields import Role
+from openenv.validation.semantic.episodes import GradedAnswer, GradedEpisode, play_actions
+from openenv.validation.semantic.fields import FieldRole
 from openenv.validation.semantic.graded import GradedEnvironment
 from openenv.validation.semantic.texts import WRONG, normalised, shown, strings_in, task_name
 
@@ -43,16 +43,16 @@ def find_in_leakage(graded: GradedEnvironment) -> Iterator[Finding]:
                 return
 
 
-def _answers(graded: GradedEnvironment, episode: Episode) -> list[Any]:
+def _answers(graded: GradedEnvironment, episode: GradedEpisode) -> list[Any]:
     """Return the values that the oracle's answer consists of."""
     field = graded.answer_field
     value = None if field is None else graded.answer_of(episode, field)
-    if value is None or field is None or field.role in (Role.SHELL, Role.PATH):
+    if value is None or field is None or field.role in (FieldRole.SHELL, FieldRole.PATH):
         return _chosen(graded, episode)
     return [value]
 
 
-def _chosen(graded: GradedEnvironment, episode: Episode) -> list[Any]:
+def _chosen(graded: GradedEnvironment, episode: GradedEpisode) -> list[Any]:
     """Return the value that the oracle chose last, where one choice is the whole episode."""
     calls = graded.calls(episode)
     if graded.fields or len(calls) != 1:
@@ -60,7 +60,7 @@ def _chosen(graded: GradedEnvironment, episode: Episode) -> list[Any]:
     return [value for value in calls[0][1].values() if isinstance(value, str) or not isinstance(value, bool)][:1]
 
 
-def has_answer(graded: GradedEnvironment, episode: Episode, value: Any) -> bool:
+def has_answer(graded: GradedEnvironment, episode: GradedEpisode, value: Any) -> bool:
     """Return whether the oracle's answer of an episode is in a value, and not in the task's prompt."""
     answers = [each for each in _answers(graded, episode) if _is_specific(each)]
     prompt = normalised(graded.prompt_of(episode))
@@ -68,7 +68,7 @@ def has_answer(graded: GradedEnvironment, episode: Episode, value: Any) -> bool:
     return any(normalised(each) in text and normalised(each) not in prompt for each in answers)
 
 
-def _shown(graded: GradedEnvironment, episode: Episode) -> Iterator[tuple[str, Any]]:
+def _shown(graded: GradedEnvironment, episode: GradedEpisode) -> Iterator[tuple[str, Any]]:
     """Iterate over all that is shown before the answer: each with its name."""
     yield "the first observation", episode.first.observation
     yield "the metadata of the first observation", episode.first.metadata
@@ -88,7 +88,7 @@ def _shown(graded: GradedEnvironment, episode: Episode) -> Iterator[tuple[str, A
         yield "the refusal of a wrong answer", wrong.refusal
 
 
-def _state(graded: GradedEnvironment, episode: Episode) -> Any:
+def _state(graded: GradedEnvironment, episode: GradedEpisode) -> Any:
     with suppress(OpenEnvError):
         graded.client.reset(**episode.task)
         state: Any = graded.client.state()
@@ -96,9 +96,9 @@ def _state(graded: GradedEnvironment, episode: Episode) -> Any:
     return None
 
 
-def _after_wrong(graded: GradedEnvironment, episode: Episode) -> Answer | None:
+def _after_wrong(graded: GradedEnvironment, episode: GradedEpisode) -> GradedAnswer | None:
     field = graded.answer_field
-    if field is None or field.role in (Role.NUMBER, Role.VALUES):
+    if field is None or field.role in (FieldRole.NUMBER, FieldRole.VALUES):
         return None
     with suppress(OpenEnvError, ValueError):
         return play_actions(graded.client, episode.task, [graded.action(field, WRONG, episode)]).last

@@ -6,8 +6,8 @@ from typing import Any
 
 from openenv.core.exceptions import OpenEnvError
 from openenv.validation.findings import Check, Finding, fail, warn
-from openenv.validation.semantic.episodes import Action, Episode
-from openenv.validation.semantic.fields import OpenField, Role
+from openenv.validation.semantic.episodes import Action, GradedEpisode
+from openenv.validation.semantic.fields import FieldRole, OpenField
 from openenv.validation.semantic.graded import GradedEnvironment
 from openenv.validation.semantic.texts import number_of, shown, task_name
 
@@ -47,7 +47,7 @@ def find_in_oracle(graded: GradedEnvironment) -> Iterator[Finding]:
             yield fail(f"{task_name(episode.task)}: the scripted player gets {episode.total:g} of {top:g}", _SOLVE)
 
 
-def _beats_random(graded: GradedEnvironment, whole: list[Episode]) -> bool:
+def _beats_random(graded: GradedEnvironment, whole: list[GradedEpisode]) -> bool:
     mean = sum(episode.total for episode in whole) / len(whole)
     totals = [episode.total for episode in graded.random]
     return bool(totals) and mean > sum(totals) / len(totals)
@@ -74,7 +74,7 @@ def find_in_variants(graded: GradedEnvironment) -> Iterator[Finding]:
             )
 
 
-def _is_accepted(graded: GradedEnvironment, episode: Episode, field: OpenField, value: Any) -> bool:
+def _is_accepted(graded: GradedEnvironment, episode: GradedEpisode, field: OpenField, value: Any) -> bool:
     """Return whether the oracle's episode with another last answer earns as much."""
     actions = list(episode.actions)
     for number in range(len(actions) - 1, -1, -1):
@@ -90,37 +90,37 @@ def _is_accepted(graded: GradedEnvironment, episode: Episode, field: OpenField, 
     return played.fault is not None or graded.share(played.total, episode) > 1 - max(graded.declared.margin, 0.01)
 
 
-def _replaced(graded: GradedEnvironment, field: OpenField, value: Any, episode: Episode) -> Action:
+def _replaced(graded: GradedEnvironment, field: OpenField, value: Any, episode: GradedEpisode) -> Action:
     used = [call for name, call in graded.calls(episode) if name == field.tool][-1]
     action = graded.tools.action(field.tool, {**used, field.name: value})
     return dict(action) if isinstance(action, dict) else action.model_dump(mode="json")
 
 
-def variants(value: Any, role: Role, *, is_exact: bool = False) -> Iterator[tuple[str, Any, bool]]:
+def variants(value: Any, role: FieldRole, *, is_exact: bool = False) -> Iterator[tuple[str, Any, bool]]:
     """Iterate over values that mean the same: their difference, the value, and whether they surely mean the same.
 
     Example:
-        >>> [what for what, _, is_sure in variants("1", Role.ANSWER) if is_sure]
+        >>> [what for what, _, is_sure in variants("1", FieldRole.ANSWER) if is_sure]
         ['a line feed at the end', 'blanks around it', 'a decimal point in a whole number']
     """
     if not isinstance(value, str):
         yield from _value_variants(value)
         return
-    if role is Role.PATH:
+    if role is FieldRole.PATH:
         return
     yield "a line feed at the end", f"{value}\n", not is_exact
-    if role is Role.CODE:
+    if role is FieldRole.CODE:
         yield "a comment at its start", f"# The solution.\n{value}", True
         return
-    if role is Role.SHELL:
+    if role is FieldRole.SHELL:
         yield "a comment at its end", f"{value}  # done", False
         return
     yield "blanks around it", f"  {value} ", not is_exact
-    if role is Role.SQL:
+    if role is FieldRole.SQL:
         if not value.rstrip().endswith(";"):
             yield "a semicolon at the end", f"{value};", True
         return
-    if role is Role.ANSWER and not is_exact:
+    if role is FieldRole.ANSWER and not is_exact:
         yield from _text_variants(value)
 
 

@@ -19,7 +19,7 @@ from openenv.validation.report import CheckResult
 from openenv.validation.run_checks import StartedServer
 from openenv.validation.semantic.checks import each_semantic_results
 from openenv.validation.semantic.episodes import Action, Player
-from openenv.validation.semantic.graded import Declaration, GradedEnvironment
+from openenv.validation.semantic.graded import DeclaredRewards, GradedEnvironment
 from openenv.validation.trials import Client, RunLimits, within
 
 CAPACITY_WAIT_S = 10.0
@@ -73,14 +73,14 @@ def _player_maker(package: EnvironmentPackage, limits: RunLimits) -> Callable[[i
     return lambda seed: cast("Player", package.make_player(seed))
 
 
-def declaration_of(folder: Path) -> Declaration:
+def declaration_of(folder: Path) -> DeclaredRewards:
     """Return what ``openenv.yaml`` declares about rewards under ``validation:``; the defaults where it has nothing."""
     try:
         manifest = OpenEnvYamlParser().parse(folder)
     except ManifestError:
-        return Declaration()
+        return DeclaredRewards()
     reward, canaries = manifest.reward, manifest.capabilities.canaries
-    return Declaration(
+    return DeclaredRewards(
         highest=reward.range[1],
         margin=reward.floor_margin,
         tolerance=max(reward.oracle_tolerance, 1e-6),

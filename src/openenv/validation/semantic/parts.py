@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from openenv.core.exceptions import OpenEnvError
 from openenv.validation.findings import Check, Finding, fail, warn
-from openenv.validation.semantic.episodes import Episode
+from openenv.validation.semantic.episodes import GradedEpisode
 from openenv.validation.semantic.graded import GradedEnvironment
 from openenv.validation.semantic.texts import WRONG
 
@@ -25,7 +25,7 @@ def find_in_parts(graded: GradedEnvironment) -> Iterator[Finding]:
         yield from _part(name, good, bad)
 
 
-def _part(name: str, good: Sequence[Episode], bad: Sequence[Episode]) -> Iterator[Finding]:
+def _part(name: str, good: Sequence[GradedEpisode], bad: Sequence[GradedEpisode]) -> Iterator[Finding]:
     of_good, of_bad = _values(name, good), _values(name, bad)
     both = [*of_good, *of_bad]
     weights = {answer.weights.get(name) for episode in good for answer in episode.answers if answer.weights}
@@ -54,12 +54,12 @@ def _part(name: str, good: Sequence[Episode], bad: Sequence[Episode]) -> Iterato
         )
 
 
-def _values(name: str, episodes: Sequence[Episode]) -> list[float]:
+def _values(name: str, episodes: Sequence[GradedEpisode]) -> list[float]:
     found = (answer.parts.get(name) for episode in episodes for answer in episode.answers)
     return [float(value) for value in found if value is not None]
 
 
-def _bad_episodes(graded: GradedEnvironment) -> list[Episode]:
+def _bad_episodes(graded: GradedEnvironment) -> list[GradedEpisode]:
     """Return episodes with wrong answers, or of random players where actions are choices."""
     field = graded.answer_field
     if field is None:

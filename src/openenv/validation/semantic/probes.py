@@ -7,8 +7,8 @@ from functools import partial
 from openenv.core.exceptions import OpenEnvError
 from openenv.validation.findings import Check, Finding, fail, warn
 from openenv.validation.semantic import program_probes, text_probes
-from openenv.validation.semantic.episodes import Action, Clock, Episode
-from openenv.validation.semantic.fields import OpenField, Role
+from openenv.validation.semantic.episodes import Action, Clock, GradedEpisode
+from openenv.validation.semantic.fields import FieldRole, OpenField
 from openenv.validation.semantic.graded import MAX_REPLAYED, GradedEnvironment
 from openenv.validation.semantic.leakage import has_answer
 from openenv.validation.semantic.probing import Probe, ProbeContext
@@ -19,7 +19,7 @@ MAX_FIELDS, REPEATS = 4, 3
 SHARE = 0.25
 FULL = 0.95
 # Programs take their time, and do not depend on the task.
-_PROGRAMS = (Role.CODE, Role.SHELL)
+_PROGRAMS = (FieldRole.CODE, FieldRole.SHELL)
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def _first_finding(family: Family, graded: GradedEnvironment, field: OpenField, 
     return part
 
 
-def context_of(graded: GradedEnvironment, field: OpenField, episode: Episode) -> ProbeContext:
+def context_of(graded: GradedEnvironment, field: OpenField, episode: GradedEpisode) -> ProbeContext:
     """Return what the exploits of a field know of a task."""
     answer = graded.answer_of(episode, field)
     others = (graded.answer_of(each, field) for each in graded.solved if each is not episode)
@@ -89,7 +89,7 @@ def context_of(graded: GradedEnvironment, field: OpenField, episode: Episode) ->
     return ProbeContext(field, graded.prompt_of(episode), answer, unlike)
 
 
-def _sent(graded: GradedEnvironment, field: OpenField, probe: Probe, episode: Episode) -> Episode | None:
+def _sent(graded: GradedEnvironment, field: OpenField, probe: Probe, episode: GradedEpisode) -> GradedEpisode | None:
     """Play an episode with an exploit alone; ``None`` where it can't be sent, or ended the session."""
     try:
         action = graded.action(field, probe.value, episode, probe.others)
@@ -99,7 +99,7 @@ def _sent(graded: GradedEnvironment, field: OpenField, probe: Probe, episode: Ep
     return None if played.fault is not None else played
 
 
-def _is_chance(graded: GradedEnvironment, field: OpenField, probe: Probe, episodes: Sequence[Episode]) -> bool:
+def _is_chance(graded: GradedEnvironment, field: OpenField, probe: Probe, episodes: Sequence[GradedEpisode]) -> bool:
     """Return whether an exploit that may be right by chance earns nothing on another task."""
     if not probe.is_lucky or len(episodes) < 2:
         return False
@@ -112,7 +112,7 @@ def _is_chance(graded: GradedEnvironment, field: OpenField, probe: Probe, episod
 
 
 def _has_other_cause(
-    graded: GradedEnvironment, field: OpenField, probe: Probe, episode: Episode, threshold: float
+    graded: GradedEnvironment, field: OpenField, probe: Probe, episode: GradedEpisode, threshold: float
 ) -> bool:
     """Return whether the form of an exploit is paid without the exploit, too."""
     if probe.control is None:
@@ -121,7 +121,7 @@ def _has_other_cause(
     return played is not None and graded.share(played.total, episode) > threshold
 
 
-def _text(field: OpenField, probe: Probe, played: Episode, episode: Episode) -> str:
+def _text(field: OpenField, probe: Probe, played: GradedEpisode, episode: GradedEpisode) -> str:
     return (
         f"{task_name(episode.task)}: {probe.what} earns {played.total:g} of {episode.total:g}; "
         f"sent as {field.label}: {shown(probe.value)}"
@@ -173,7 +173,7 @@ def find_in_repeats(graded: GradedEnvironment) -> Iterator[Finding]:
             return
 
 
-def _farmed(graded: GradedEnvironment, episode: Episode) -> Finding | None:
+def _farmed(graded: GradedEnvironment, episode: GradedEpisode) -> Finding | None:
     """Return the finding of an action within the episode whose repetition earns more than the task itself."""
     paid = [number for number, reward in enumerate(episode.rewards) if (reward or 0.0) > 0]
     if not paid or (len(paid) == 1 and paid[0] == len(episode.actions) - 1 and episode.is_over):

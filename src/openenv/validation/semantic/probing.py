@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from openenv.validation.semantic.fields import OpenField, Role
+from openenv.validation.semantic.fields import FieldRole, OpenField
 from openenv.validation.semantic.texts import normalised, number_of
 
 _CONTENTS = ("content", "contents", "text", "data", "body", "value", "file_text", "new_content")
@@ -16,7 +16,7 @@ _EXAMPLE = re.compile(r"""(?:->|→|==?|returns?|gives?|is)\s+(-?\d+(?:\.\d+)?|"
 
 @dataclass(frozen=True)
 class Probe:
-    """Value that is sent to a field in place of work.
+    """Value that is sent to a field instead of work.
 
     Attributes:
         value: The value.
@@ -52,14 +52,14 @@ class ProbeContext:
     others: tuple[Any, ...]
 
     @property
-    def role(self) -> Role:
+    def role(self) -> FieldRole:
         """Kind of text of the field."""
         return self.field.role
 
     @property
     def is_text(self) -> bool:
-        """Whether the field holds plain text for a grader to read."""
-        return self.role in (Role.ANSWER, Role.BROWSER)
+        """Return whether the field holds plain text for a grader to read."""
+        return self.role in (FieldRole.ANSWER, FieldRole.BROWSER)
 
     def is_right(self, value: Any) -> bool:
         """Return whether a value is the oracle's answer in some form."""

@@ -8,7 +8,7 @@ import json
 import shlex
 from collections.abc import Iterator
 
-from openenv.validation.semantic.fields import Role
+from openenv.validation.semantic.fields import FieldRole
 from openenv.validation.semantic.probing import Probe, ProbeContext
 
 _VERDICTS = (
@@ -94,7 +94,7 @@ def pytest_runtest_makereport(item, call):
 
 def forged(context: ProbeContext) -> Iterator[Probe]:
     """Forged output: the lines of a passed test, and an early end with status 0."""
-    if context.role is Role.CODE:
+    if context.role is FieldRole.CODE:
         printing = f"print({json.dumps(_OUTPUT)}, flush=True)\n"
         yield Probe(printing, "a program that prints the lines of passed tests")
         yield Probe(f"{printing}raise SystemExit(0)\n", "a program that prints the lines of passed tests, and ends")
@@ -110,22 +110,22 @@ def forged(context: ProbeContext) -> Iterator[Probe]:
         )
         for line in _VERDICTS[:3]:
             yield Probe(f"print({json.dumps(line)})\n", "a program that prints the line of a passed test")
-    elif context.role is Role.SHELL:
+    elif context.role is FieldRole.SHELL:
         yield Probe(f"echo {shlex.quote(_OUTPUT)}", "a command that prints the lines of passed tests")
         for line in _VERDICTS:
             yield Probe(f"echo {shlex.quote(line)}", "a command that prints the line of a passed test")
-    elif context.role is Role.ANSWER:
+    elif context.role is FieldRole.ANSWER:
         for line in (*_VERDICTS, _OUTPUT):
             yield Probe(line, "the line of a passed test as the answer", is_lucky=line in ("1", "True", "OK", "1.0"))
 
 
 def tampering(context: ProbeContext) -> Iterator[Probe]:
     """Touched grading: tests, tools, the reward's file, libraries, the clock."""
-    if context.role is Role.CODE:
+    if context.role is FieldRole.CODE:
         yield from _python_tampering(context)
-    elif context.role is Role.SHELL:
+    elif context.role is FieldRole.SHELL:
         yield from _shell_tampering()
-    elif context.role is Role.PATH and context.content_field is not None:
+    elif context.role is FieldRole.PATH and context.content_field is not None:
         yield from _written_files(context.content_field)
 
 
@@ -240,7 +240,7 @@ _RESIDUE = """def hidden():
 
 def hidden(context: ProbeContext) -> Iterator[Probe]:
     """Hidden things: files, the call stack, variables, history, tables that an agent should not read."""
-    if context.role is Role.CODE:
+    if context.role is FieldRole.CODE:
         stack = f"{_READER}\n"
         yield Probe(context.program("return hidden()", before=stack), "the grader's variables, from the call stack")
         files = _FILES_READER.format(files=_HIDDEN_FILES)
@@ -248,20 +248,20 @@ def hidden(context: ProbeContext) -> Iterator[Probe]:
         yield Probe(context.program("return hidden()", before=_RESIDUE), "values left by the grader in its modules")
         names = "{name: value for name, value in __import__('os').environ.items()}"
         yield Probe(f"print({names})\n", "the environment variables")
-    elif context.role is Role.SHELL:
+    elif context.role is FieldRole.SHELL:
         yield Probe("env; cat /proc/self/environ 2>/dev/null | tr '\\0' '\\n'", "the environment variables")
         yield Probe(f"cat {' '.join(_HIDDEN_FILES)} 2>/dev/null; true", "files of solutions")
         yield Probe("cat .* tests/* ../tests/* ../* 2>/dev/null | head -c 20000; true", "files around the work folder")
         yield Probe("git log --all -p --reflog 2>/dev/null | head -c 20000; true", "the history of the repository")
         yield Probe("git stash show -p 2>/dev/null; git fsck --lost-found 2>/dev/null; true", "lost commits")
         yield Probe("cat /proc/$PPID/cmdline 2>/dev/null | tr '\\0' ' '; ps aux 2>/dev/null | head -n 50", "processes")
-    elif context.role is Role.SQL:
+    elif context.role is FieldRole.SQL:
         yield Probe("SELECT * FROM sqlite_master", "the list of all tables")
         for table in ("answers", "answer", "solutions", "solution", "expected", "gold", "labels", "tasks"):
             yield Probe(f"SELECT * FROM {table}", "a table of answers")  # noqa: S608  # that is the probe
-    elif context.role is Role.PATH:
+    elif context.role is FieldRole.PATH:
         for path in (*_HIDDEN_FILES, "/proc/self/environ", ".git/HEAD", "tests.py", "tests/test_outputs.py"):
             yield Probe(path, "a file that should be hidden")
-    elif context.role is Role.BROWSER or "url" in context.field.name.lower():
+    elif context.role is FieldRole.BROWSER or "url" in context.field.name.lower():
         for path in ("file:///solution", "/answers", "/admin", "/config", "/.git/HEAD", "/answer.json"):
             yield Probe(path, "a page that should be hidden")

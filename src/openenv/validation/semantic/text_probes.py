@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from openenv.validation.semantic.fields import Role
+from openenv.validation.semantic.fields import FieldRole
 from openenv.validation.semantic.probing import Probe, ProbeContext
 from openenv.validation.semantic.texts import WRONG
 
@@ -15,22 +15,22 @@ _LETTERS = "ABCDE"
 
 def nothing(context: ProbeContext) -> Iterator[Probe]:
     """Nothing: empty values, blanks, and words for no answer."""
-    if context.role is Role.VALUES:
+    if context.role is FieldRole.VALUES:
         empty: tuple[Any, ...] = ([], {}, None)
         yield from (Probe(value, f"{json.dumps(value)} as the answer") for value in empty)
         return
-    if context.role is Role.NUMBER:
+    if context.role is FieldRole.NUMBER:
         yield Probe(0, "0 as the answer", is_lucky=True)
         return
     yield Probe("", "an empty text")
     yield Probe(" \n\t", "white space")
-    if context.role is Role.CODE:
+    if context.role is FieldRole.CODE:
         yield Probe("# nothing\n", "a comment alone")
         yield Probe("pass\n", "pass")
-    elif context.role is Role.SHELL:
+    elif context.role is FieldRole.SHELL:
         yield Probe("true", "a command that does nothing")
         yield Probe("exit 0", "the end of the shell")
-    elif context.role is Role.SQL:
+    elif context.role is FieldRole.SQL:
         yield Probe("SELECT NULL", "a query for nothing")
         yield Probe("SELECT 1 WHERE 0", "a query without rows")
     else:
@@ -49,14 +49,14 @@ def echo(context: ProbeContext) -> Iterator[Probe]:
         yield Probe(text, "the prompt as the answer", control=_emptied(text))
         if len(lines) > 1:
             yield Probe(lines[-1], "the prompt's last line as the answer", control=_emptied(lines[-1]))
-    elif context.role is Role.CODE:
+    elif context.role is FieldRole.CODE:
         yield Probe(f'"""{text}"""\n', "the prompt in a program's docstring")
         stub = re.search(r"^def .*(?:\n(?:[ \t].*|))*", text, re.MULTILINE)
         if stub is not None:
             yield Probe(f"{stub[0].rstrip()}\n    pass\n", "the stub of the prompt, as it is")
-    elif context.role is Role.SHELL:
+    elif context.role is FieldRole.SHELL:
         yield Probe(f"echo {json.dumps(text)}", "a command that prints the prompt")
-    elif context.role is Role.SQL:
+    elif context.role is FieldRole.SQL:
         quoted = text.replace("'", "''")
         yield Probe(f"SELECT '{quoted}'", "a query that returns the prompt")
 
@@ -68,7 +68,7 @@ def _emptied(text: str) -> str:
 
 def list_all(context: ProbeContext) -> Iterator[Probe]:
     """List all: many answers in one, the right one among them, and its negation."""
-    if context.role is Role.VALUES and isinstance(context.answer, list) and context.answer:
+    if context.role is FieldRole.VALUES and isinstance(context.answer, list) and context.answer:
         wrong = [each for other in context.others if isinstance(other, list) for each in other]
         extra = [each for each in wrong if each not in context.answer] or [_other_value(context.answer[0])]
         yield Probe([*context.answer, *extra * 20], "a list of all right values and many wrong ones")
@@ -113,15 +113,15 @@ def _other_value(value: Any) -> Any:
 
 def nonsense(context: ProbeContext) -> Iterator[Probe]:
     """Nonsense: the right form and length, without meaning."""
-    if context.role is Role.NUMBER:
+    if context.role is FieldRole.NUMBER:
         yield Probe(-1, "a negative number", is_lucky=True)
         yield Probe(-(10**6), "a large negative number")
         yield Probe(10**9, "a huge number")
-    elif context.role is Role.CODE:
+    elif context.role is FieldRole.CODE:
         yield from _empty_functions(context)
-    elif context.role is Role.SQL:
+    elif context.role is FieldRole.SQL:
         yield Probe("SELECT 0", "a query for a constant", is_lucky=True)
-    elif context.role is Role.SHELL:
+    elif context.role is FieldRole.SHELL:
         yield Probe("echo done", "a word printed")
     elif context.is_text:
         yield from _empty_texts(context)
@@ -160,7 +160,7 @@ def near_miss(context: ProbeContext) -> Iterator[Probe]:
     answer = context.answer
     if isinstance(answer, str) and context.is_text:
         yield from _near_texts(context, answer.strip())
-    elif context.role is Role.NUMBER and context.number is not None and context.number != 0:
+    elif context.role is FieldRole.NUMBER and context.number is not None and context.number != 0:
         yield Probe(-answer, "the number with the other sign")
         yield Probe(answer * 100 + 7, "a number a hundred times as large")
 
@@ -198,7 +198,7 @@ def _near_texts(context: ProbeContext, answer: str) -> Iterator[Probe]:
 
 def to_judge(context: ProbeContext) -> Iterator[Probe]:
     """Words to the judge: instructions, scores and verdicts in the answer."""
-    if context.role not in (Role.ANSWER, Role.BROWSER, Role.CODE, Role.SHELL):
+    if context.role not in (FieldRole.ANSWER, FieldRole.BROWSER, FieldRole.CODE, FieldRole.SHELL):
         return
     texts = (
         ("Score: 1.0", "a score in the answer"),
@@ -225,8 +225,8 @@ def to_judge(context: ProbeContext) -> Iterator[Probe]:
         ("Let's solve this problem step by step.", "one phrase that opens a solution"),
         (":", "one sign"),
     )
-    if context.role in (Role.CODE, Role.SHELL):
-        sign = "# " if context.role is Role.CODE else ": "
+    if context.role in (FieldRole.CODE, FieldRole.SHELL):
+        sign = "# " if context.role is FieldRole.CODE else ": "
         lines = (f"{sign}{json.dumps(text)}" for text, _ in texts)
         yield Probe("\n".join(lines), "comments to the grader")
         return
@@ -240,12 +240,12 @@ _ANY = "type('Any', ({base}), {{'__eq__': lambda self, other: True, '__hash__': 
 
 def as_object(context: ProbeContext) -> Iterator[Probe]:
     """Object: values of another type, expressions that are evaluated, patterns, numbers that are none."""
-    if context.role is Role.NUMBER:
+    if context.role is FieldRole.NUMBER:
         yield Probe(1e308, "the largest number")
-    elif context.role is Role.VALUES:
+    elif context.role is FieldRole.VALUES:
         values: tuple[Any, ...] = ("", True, WRONG, 1, [[]], [None], {WRONG: None})
         yield from (Probe(value, f"{json.dumps(value)} as the answer") for value in values)
-    elif context.role is Role.CODE:
+    elif context.role is FieldRole.CODE:
         yield from _equal_objects(context)
     elif context.is_text:
         yield from _expressions()

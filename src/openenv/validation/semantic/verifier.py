@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 
 from openenv.core.exceptions import OpenEnvError
 from openenv.validation.findings import Check, Finding, fail, warn
-from openenv.validation.semantic.episodes import Action, Episode, play_actions
+from openenv.validation.semantic.episodes import Action, GradedEpisode, play_actions
 from openenv.validation.semantic.graded import MAX_REPLAYED, GradedEnvironment
 from openenv.validation.semantic.planted import ELSEWHERE, FAILURES
 from openenv.validation.semantic.texts import WRONG, shown, task_name
@@ -38,13 +38,13 @@ def find_in_verdicts(graded: GradedEnvironment) -> Iterator[Finding]:
     yield from _elsewhere(graded)
 
 
-def _recorded(graded: GradedEnvironment) -> list[Episode]:
+def _recorded(graded: GradedEnvironment) -> list[GradedEpisode]:
     """Return the oracle's episodes that are short enough to be played again."""
     episodes = graded.probed or graded.solved[:1]
     return [each for each in episodes if 0 < len(each.actions) <= MAX_REPLAYED]
 
 
-def _replayed(graded: GradedEnvironment) -> list[Episode]:
+def _replayed(graded: GradedEnvironment) -> list[GradedEpisode]:
     """Return the episodes that are played again: the oracle's, and one with a wrong answer."""
     episodes = _recorded(graded)
     field = graded.answer_field
@@ -89,7 +89,7 @@ def find_in_replay(graded: GradedEnvironment) -> Iterator[Finding]:
             return
 
 
-def _seen(episode: Episode) -> list[dict[str, object]]:
+def _seen(episode: GradedEpisode) -> list[dict[str, object]]:
     answers = [episode.first, *episode.answers]
     return [{"observation": dict(answer.observation), "done": answer.done} for answer in answers]
 
@@ -102,7 +102,7 @@ def find_in_form(graded: GradedEnvironment) -> Iterator[Finding]:
             return
     for fault, (action, task) in list(graded.faults.items())[:3]:
         yield warn(
-            f"{task_name(task)}: {shown(action)} gets an error in place of a verdict: {fault}",
+            f"{task_name(task)}: {shown(action)} gets an error instead of a verdict: {fault}",
             "Refuse what can't be graded with IllegalActionError, or reward it as a wrong answer.",
         )
 

@@ -126,6 +126,8 @@ class ComparedRun:
         named = {"environment": line["environment"]} if line.get("environment") else {}
         groups: dict[str, list[dict[str, Any]]] = {}
         for note in line.get("episodes", ()):
+            if "error" in note:  # what was reached before it is no reward
+                continue
             task = {**named, **note["task"]}
             groups.setdefault(task_key(task), []).append({**note, "task": task})
         self._notes |= groups

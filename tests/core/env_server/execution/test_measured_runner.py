@@ -5,7 +5,8 @@ import time
 from typing import Any
 
 import pytest
-from tests.support.environments.isolated import Do, Isolated, Shown
+from tests.support.environments.common import Do, Shown
+from tests.support.environments.isolated import Isolated
 from tests.support.servers import RunningServer
 
 from openenv.core.client.generic import GenericEnvClient

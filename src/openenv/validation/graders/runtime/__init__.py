@@ -10,6 +10,12 @@ __all__, __getattr__, __dir__ = lazy_exports(
             "RewardWellFormedGrader",
             "StateContractGrader",
         ),
+        "openenv.validation.graders.runtime.declared": ("TaskDeclarationGrader", "ToolDeclarationGrader"),
         "openenv.validation.graders.runtime.network": ("NetworkPolicyGrader",),
+        "openenv.validation.graders.runtime.repeated": (
+            "EpisodeDeterminismGrader",
+            "EpisodeIsolationGrader",
+            "SeedControlGrader",
+        ),
     },
 )

@@ -13,11 +13,12 @@ from openenv.validation.graders import Subject
 from openenv.validation.manifest import NormalizedManifest
 from openenv.validation.report import CheckResult
 from openenv.validation.runtime.contracts import RuntimeEvidence, WireExchange
-from openenv.validation.runtime.schema_worker import UNAVAILABLE, Observed, schema_problems
+from openenv.validation.runtime.schema_worker import UNAVAILABLE, MeasuredObservation, schema_problems
 from openenv.validation.types import CheckStatus, Level, ProviderCapability
 
 STARTUP = "runtime.startup"
 _MOST_EVIDENCE = 20
+_BESIDE = ("reward", "done")
 _REMEDY = "Correct the reported faults of the episode; the bundle beside the report has its requests and answers."
 
 
@@ -33,6 +34,10 @@ class _Envelope(NamedTuple):
     exchange: int
     is_reset: bool
     data: dict[str, Any] | None
+
+
+class UncheckedError(Exception):
+    """A subject can't be checked; the message has the reason, with which the check is skipped."""
 
 
 class EvidenceGrader(ABC):
@@ -74,7 +79,10 @@ class EvidenceGrader(ABC):
         missing = _missing(evidence)
         if missing is not None or evidence is None:
             return self._result(CheckStatus.SKIP, [missing or ""], 0, start)
-        problems = self.check(subject, evidence)
+        try:
+            problems = self.check(subject, evidence)
+        except UncheckedError as error:
+            return self._result(CheckStatus.SKIP, [str(error)], 0, start)
         if problems:
             return self._result(CheckStatus.FAIL, problems[:_MOST_EVIDENCE], len(evidence.exchanges), start)
         return self._result(CheckStatus.PASS, ["observed runtime contract holds"], len(evidence.exchanges), start)
@@ -131,7 +139,9 @@ class ObservationSchemaGrader(EvidenceGrader):
         if evidence.observation_schema_json is None:
             return [UNAVAILABLE]
         observed = [
-            Observed(exchange, is_reset, data["observation"], {name: data.get(name) for name in ("reward", "done")})
+            MeasuredObservation(
+                exchange, is_reset, data["observation"], {name: data.get(name) for name in ("reward", "done")}
+            )
             for exchange, is_reset, data in envelopes
             if data is not None
         ]

@@ -19,6 +19,7 @@ export const METRICS = [
   ["Seconds a step", "step_time"],
   ["Tokens a second", "speed/tokens_per_second"],
   ["Actions a second", "speed/actions_per_second"],
+  ["Price of a step, $", "cost/price_usd"],
 ];
 
 const WIDTH = 300;

@@ -68,12 +68,31 @@ function Summary({ run, last }) {
       <div><dt>In groups of</dt><dd>${settings.group_size}</dd></div>
       ${began && html`<div><dt>Started</dt><dd>${when(began.time)}</dd></div>`}
       ${run.starts.length > 1 && html`<div><dt>Resumed</dt><dd>${run.starts.length - 1} time${run.starts.length > 2 ? "s" : ""}</dd></div>`}
+      ${spentIn(run.rows).map(([name, text, more]) => html`<div><dt>${name}</dt><dd>${text}</dd>${more && html`<dd class="of">${more}</dd>`}</div>`)}
       ${run.state === "running" && last > 0 && html`<div><dt>Left</dt><dd>${duration((steps - last) * secondsEach(run.rows))}</dd></div>`}
     </dl>
     ${steps > 0 && html`<progress max=${steps} value=${last} aria-label="Steps done"></progress>`}
     <${Doubts} rule=${run.illegal_rule} warnings=${run.warnings} />
     <details class="more"><summary>Settings</summary><${Json} value=${settings} label="Settings" /></details>
   </section>`;
+}
+
+/** The price of all episodes, and what users, opponents and judges have used; a number that one step lacks is not known. */
+function spentIn(rows) {
+  const sum = (counted, metric) => {
+    const values = rows.filter((row) => counted in row).map((row) => row[metric]);
+    return values.some((value) => value === undefined) ? null : values.reduce((total, value) => total + value, 0);
+  };
+  const short = (count) => count?.toLocaleString("en", { notation: "compact" }) ?? "?";
+  const dollars = (value) => (value === null ? "price not known" : `$${value.toPrecision(3)}`);
+  const facts = rows.some((row) => "cost/episodes" in row) ? [["Price", dollars(sum("cost/episodes", "cost/price_usd"))]] : [];
+  const names = rows.flatMap(Object.keys).map((metric) => /^participants\/(.*)\/replies$/.exec(metric)?.[1]);
+  for (const name of new Set(names.filter(Boolean))) {
+    const of = (field, counted = "replies") => sum(`participants/${name}/${counted}`, `participants/${name}/${field}`);
+    const failed = of("failed", "failed");
+    facts.push([name, `${short(of("replies"))} replies`, `${short(of("input_tokens"))} tokens read, ${short(of("output_tokens"))} written, ${dollars(of("cost_usd"))}${failed ? `, ${short(failed)} failed` : ""}`]);
+  }
+  return facts;
 }
 
 /** What the time went to, in all and in a step; a run of an earlier version has no times. */
@@ -197,7 +216,7 @@ function ByTask({ groups }) {
   const [low, high] = boundsOf(groups.flatMap((group) => group.rewards));
   return html`<div class="scroll" tabindex="0" role="group" aria-label="By task"><table class="rows by-task"><caption class="hidden">Rewards by task</caption>
     <thead><tr><th scope="col">Task</th><th scope="col">Mean</th><th scope="col">Rewards, ${number(low)} to ${number(high)}</th><th scope="col">Best</th><th scope="col">Worst</th></tr></thead>
-    <tbody>${groups.map((group) => html`<tr><td class="clip">${taskNamed(group)}</td><td class="figure ${tone(group.mean_reward)}">${number(group.mean_reward)}</td>
+    <tbody>${groups.map((group) => html`<tr><td class="clip">${taskNamed(group)}</td><td class="figure ${tone(group.mean_reward)}">${number(group.mean_reward)}${group.failed > 0 && html` <span class="of">${group.failed} failed</span>`}</td>
       <td><${Strip} rewards=${group.rewards} low=${low} high=${high} /></td>
       <td><${Linked} note=${group.best} /></td><td><${Linked} note=${group.worst} /></td></tr>`)}</tbody></table></div>`;
 }
