@@ -12,6 +12,7 @@ ROOMS = (games, judges, leaks, parts, programs, text_graders, tools, verifiers, 
 MAX_S = 5.0
 
 
+@pytest.mark.level("process")
 @pytest.mark.parametrize("exhibit", EXHIBITS, ids=lambda exhibit: exhibit.name)
 def test_a_defect_is_found_by_its_check_alone(exhibit: Exhibit) -> None:
     begun = time.process_time()
@@ -21,6 +22,7 @@ def test_a_defect_is_found_by_its_check_alone(exhibit: Exhibit) -> None:
     assert exhibit.evidence in " ".join(found[exhibit.check].evidence)
 
 
+@pytest.mark.level("process")
 @pytest.mark.parametrize("exhibit", EXHIBITS, ids=lambda exhibit: exhibit.name)
 def test_a_twin_raises_no_alarm(exhibit: Exhibit) -> None:
     found = findings(exhibit, exhibit.twin)

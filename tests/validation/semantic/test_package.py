@@ -72,6 +72,7 @@ def make_player(seed):
 """
 
 
+@pytest.mark.level("process")
 def test_a_file_with_a_player_is_examined(tmp_path: Path) -> None:
     file = tmp_path / f"rivers_{tmp_path.name}.py"
     file.write_text(QUIZ)
