@@ -84,6 +84,7 @@ class OneActionWins(Walk):
 
     def reset(self, seed: int | None = None) -> At:
         super().reset(seed)
+        self.at = random.Random(f"start {seed}").choice((-1, 0, 1))
         self.goal = self.goal if self.sound else 3
         return self.shown(0.0)
 

@@ -139,7 +139,7 @@ class NotANumber(Sums):
         return 0.0 if abs(number - float(gold)) > 0 else 1.0
 
 
-@exhibit("probe_object", evidence="literal of Python")
+@exhibit("probe_near_miss", evidence="the first half of the answer")
 class ZipStopsEarly(Questions):
     """Lists compared with ``all(a == b for a, b in zip(...))``: the empty list differs in nothing."""
 

@@ -114,7 +114,10 @@ def _is_chance(graded: GradedEnvironment, field: OpenField, probe: Probe, episod
 def _has_other_cause(
     graded: GradedEnvironment, field: OpenField, probe: Probe, episode: GradedEpisode, threshold: float
 ) -> bool:
-    """Return whether the form of an exploit is paid without the exploit, too."""
+    """Return whether the form of an exploit, or the action that submits it, is paid without the exploit, too."""
+    closing = graded.closing(episode, field)
+    if closing and graded.share(graded.play(episode.task, closing).total, episode) > threshold:
+        return True
     if probe.control is None:
         return False
     played = _sent(graded, field, Probe(probe.control, probe.what), episode)
