@@ -107,7 +107,7 @@ def test_a_missing_dependency_is_named_with_the_command_that_the_folder_lists(tm
 
 
 @pytest.mark.parametrize("requirements", ["", "openenv[core]>=0.2\nfastmcp\n"])
-@pytest.mark.parametrize("module", ["openenv.harbor", "openenv.core.harness.capture"])
+@pytest.mark.parametrize("module", ["openenv.harbor", "openenv.core.harness.collect"])
 def test_a_module_that_openenv_lacks_is_none_to_install(tmp_path: Path, module: str, requirements: str) -> None:
     """What pip would bring is the public package, into the folder of this one."""
     files = {"__init__.py": "", "client.py": f"import {module}", "requirements.txt": requirements}

@@ -109,7 +109,7 @@ def test_every_command_has_one_line_in_the_help_of_its_group_and_is_not_cut() ->
 
 @pytest.mark.parametrize(
     ("command", "options"),
-    [("collect", ["--keep-losses"]), ("validate", ["--skip-build", "--policy", "--level", "--local"])],
+    [("collect", ["--keep-losses"]), ("validate", ["--local"])],
 )
 def test_options_for_compatibility_alone_are_hidden(command: str, options: list[str]) -> None:
     known = {name for parameter in cli.load_command(command).params for name in parameter.opts}

@@ -326,7 +326,7 @@ class ExecutionDeclaration(_Declaration):
 
 
 class NormalizedManifestV2(NormalizedManifest):
-    """Manifest of a package that says how it is run.
+    """Manifest of a package that declares how it is run.
 
     Attributes:
         manifest_schema_version: ``2``.

@@ -129,7 +129,7 @@ def run_validation(
         artifacts_dir: Folder for the report and the evidence that it is based on; none is written if ``None``.
 
     Returns:
-        The report; of version 2 where the package was to run, or says how it is run.
+        The report; of version 2 where the package was to run, or declares how it is run.
 
     Raises:
         SignatureError: The folder holds no package.
@@ -232,7 +232,7 @@ class _Validation:
         )
 
     def _read(self, parser: Parser) -> tuple[str, NormalizedManifest | None]:
-        """Return the digest and the manifest of the package; ``static.manifest`` says why there is none."""
+        """Return the digest and the manifest of the package; ``static.manifest`` has the reason if there is none."""
         start = time.perf_counter()
         digest, faults = self._digest_now(), ManifestError(["package source could not be verified before validation"])
         if digest:

@@ -1,4 +1,4 @@
-"""Signature of a package: the well-known file that says what kind of package it is."""
+"""Signature of a package: the well-known file by which its kind is known."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -45,7 +45,7 @@ class CheckStatus(StrEnum):
     Attributes:
         PASS: No fault was found.
         FAIL: A fault was found.
-        SKIP: The check was not made, and the evidence says why.
+        SKIP: The check was not made, and the evidence has the reason.
         ERROR: The check itself failed.
 
     Example:

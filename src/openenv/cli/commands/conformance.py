@@ -26,7 +26,7 @@ _NAMES = [part.name for part in PARTS]
 Url = Annotated[str, typer.Argument(metavar="URL", help="Address of the server, which is reset and stepped.")]
 Parts = Annotated[
     list[str] | None,
-    typer.Option("--part", metavar="PART", help=f"Only this part; may be given again: {', '.join(_NAMES)}."),
+    typer.Option("--part", metavar="PART", help=f"Only this part: {', '.join(_NAMES)}; may be given again."),
 ]
 TimeoutS = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds that an answer may take.")]
 
@@ -34,7 +34,7 @@ TimeoutS = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds tha
 def conformance(url: Url, parts: Parts = None, timeout_s: TimeoutS = TIMEOUT_S, as_json: AsJson = False) -> None:
     """Check a running server, of any make, against the wires as they are documented.
 
-    Each check says what the page of the wire says, what was sent, and what came. What a server does not offer, as the
+    Each check has the sentence of the wire's page, what was sent, and what came. What a server does not offer, as the
     wire v1 or tasks, is left out. Ends with status 1 if a check failed.
     """
     unknown = sorted(set(parts or ()) - set(_NAMES))

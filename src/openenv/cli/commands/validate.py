@@ -77,7 +77,7 @@ Policy = Annotated[
     str | None,
     typer.Option(
         metavar="POLICY",
-        help=f"Policy that says which checks there are, and how much each weighs: {OWN_POLICY}, v1 or v2.  [default: "
+        help=f"Policy with the checks and the weight of each: {OWN_POLICY}, v1 or v2.  [default: "
         f"{OWN_POLICY}; v2 for a folder whose openenv.yaml has `validation:`, v1 at the level static]",
         show_default=False,
     ),
@@ -226,6 +226,8 @@ class _Validation:
         if target.kind in (TargetKind.NAME, TargetKind.FOLDER):
             is_name = target.kind is TargetKind.NAME
             return self._folder_report(find_environment(target).folder if is_name else Path(target.text))
+        if target.kind is TargetKind.FILE:
+            find_environment(target)
         if self.policy not in (None, OWN_POLICY):
             raise ConfigurationError(f"--policy {self.policy} is for folders, and {target.text} is none.")
         if self.max_level is Level.STATIC:
@@ -264,7 +266,6 @@ class _Validation:
     def _run_report(self, target: Target) -> Report:
         """Check what has no folder: a file, another library's environment, a Space or an image."""
         if target.kind is TargetKind.FILE:
-            find_environment(target)
             return report_of_run(str(target), run_in_process(str(target), self.limits, self.max_level))
         if target.kind is TargetKind.ADAPTED:
             return validate_adapted(target.text)

@@ -148,8 +148,6 @@ class EnvClient(Bootstrapping, Done, ABC, Generic[ActT, ObsT, StateT]):
     _row_cursor: RowCursor | None = None
     # Index of the row of the last reset there.
     _row_index: int | None = None
-    # The headers with which the server's tasks were read, and the client that has read them; set on the first use.
-    _read_tasks: tuple[Mapping[str, str], TaskAPIClient] | None = None
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Note what it is made with, for further ones like it."""
@@ -211,6 +209,8 @@ class EnvClient(Bootstrapping, Done, ABC, Generic[ActT, ObsT, StateT]):
         self._children: set[Self] = set()
         self._vectors: list[VectorEnv[ActT, ObsT, StateT]] = []
         self._facade: SyncEnvClient[ActT, ObsT, StateT] | None = None
+        # The headers with which the server's tasks were read, and the client that has read them; set on the first use.
+        self._read_tasks: tuple[Mapping[str, str], TaskAPIClient] | None = None
 
     @abstractmethod
     def _step_payload(self, action: ActT) -> dict[str, Any]:

@@ -67,22 +67,22 @@ def reuse_stored(
     file = collection.path / _VERSIONS
     before = read_json(file) if file.is_file() else {}
     stored = len(collection.indexes())
-    said = None
+    sentence = None
     if stored:
         changes = [
             f"the version of the {name} was {before[name]} and is {versions[name]}"
             for name in _changed(before, versions)
         ]
         if package is not None and _changed(before, versions) == ["rubric"]:
-            said = _scored_anew(collection, package, before["rubric_files"], changes[0])
+            sentence = _scored_anew(collection, package, before["rubric_files"], changes[0])
         elif changes:
             aside = collection.set_aside()
-            said = f"{_episodes(stored)} played again: {' and '.join(changes)}. The earlier ones are in {aside}."
+            sentence = f"{_episodes(stored)} played again: {' and '.join(changes)}. The earlier ones are in {aside}."
         else:
-            said = f"{_episodes(stored)} reused."
+            sentence = f"{_episodes(stored)} reused."
     # Last: where scoring was interrupted, it is done again.
     write_json(file, dict(versions))
-    return said
+    return sentence
 
 
 def _changed(before: Mapping[str, Any], versions: Mapping[str, Any]) -> list[str]:

@@ -54,7 +54,7 @@ def _find_in_reset(server: Server) -> Iterator[Finding]:
 def _find_in_tools(server: Server) -> Iterator[Finding]:
     with server.legacy() as socket:
         for request, form in ((_LIST, _TOOLS), (_UNKNOWN, _NO_METHOD)):
-            answer = message(socket.ask({"type": "mcp", "data": request}), "mcp")
+            answer = message(socket.exchange({"type": "mcp", "data": request}), "mcp")
             _check_offered(request, answer)
             yield from expect(form, request, answer)
 
@@ -95,7 +95,7 @@ def _find_in_tasks(server: Server) -> Iterator[Finding]:
 
 
 def _tasks_of(server: Server, name: str, split: Any) -> Iterator[Finding]:
-    """Find what differs for one split; 501 where the environment does not say this of its tasks."""
+    """Find what differs for one split; 501 where the environment does not offer this of its tasks."""
     cases: list[tuple[str, dict[str, Any], AnswerForm]] = [
         ("num_tasks", {}, AnswerForm('"num_tasks", an integer', lambda found: type(found.get("num_tasks")) is int)),
         ("task", {"index": 0}, AnswerForm('"task"', lambda found: "task" in found)),

@@ -32,11 +32,11 @@ _FAULTS = (OSError, WebSocketException, httpx.HTTPError, RequestError, ValueErro
 
 
 class NotOfferedError(Exception):
-    """The server does not offer what a part of the checks is about; the message says how that showed."""
+    """The server does not offer what a part of the checks is about; the message has the evidence."""
 
 
 class NoAnswerError(Exception):
-    """The server gave no answer that can be read; the message says what came instead."""
+    """The server gave no answer that can be read; the message has what came instead."""
 
 
 @dataclass(frozen=True)
@@ -107,8 +107,8 @@ class Socket:
             self._left = document if isinstance(document, list) and document else [document]
         return self._left.pop(0)
 
-    def ask(self, message: Any) -> Any:
-        """Send a message, and return the next one: a full server says so, and closes, before it reads anything."""
+    def exchange(self, message: Any) -> Any:
+        """Send a message, and return the next one; a full server sends an error before it reads anything."""
         with suppress(NoAnswerError):
             self.send(message)
         return self.receive()
@@ -175,11 +175,11 @@ class Server:
 
     @contextmanager
     def legacy(self) -> Iterator[Socket]:
-        """Open a socket on the legacy wire, once the server has room for a session."""
+        """Open a socket on the legacy wire, once the server has a free session."""
         deadline = time.monotonic() + self.timeout_s
         while True:
             with self.socket() as socket:
-                if not _is_full(socket.ask({"type": "state"})) or time.monotonic() > deadline:
+                if not _is_full(socket.exchange({"type": "state"})) or time.monotonic() > deadline:
                     yield socket
                     return
             time.sleep(_PAUSE_S)

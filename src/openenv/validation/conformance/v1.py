@@ -38,7 +38,7 @@ class _Session:
 
 
 def _open(socket: Socket, number: int = 1) -> _Session:
-    answer = socket.ask({"type": "open", "id": number, "data": {"wait_s": _SLOT_WAIT_S}})
+    answer = socket.exchange({"type": "open", "id": number, "data": {"wait_s": _SLOT_WAIT_S}})
     data = message(answer, "opened")
     if data is None or not isinstance(answer.get("session"), str):
         raise NoAnswerError(f"sent open; expected a session; came {answer}")
@@ -48,7 +48,7 @@ def _open(socket: Socket, number: int = 1) -> _Session:
 def _find_in_open(server: Server) -> Iterator[Finding]:
     request = {"type": "open", "id": 41, "data": {"wait_s": _SLOT_WAIT_S}}
     with server.v1() as socket:
-        answer = socket.ask(request)
+        answer = socket.exchange(request)
         yield from expect(of_request(_OPENED, request), request, answer)
         data = message(answer, "opened") or {}
         if data.get("last_id") != 0:
@@ -64,17 +64,17 @@ def _find_in_requests(server: Server) -> Iterator[Finding]:
             ("state", STATE, {}),
         ):
             request = session.request(kind, **data)
-            yield from expect(of_request(form, request), request, socket.ask(request))
+            yield from expect(of_request(form, request), request, socket.exchange(request))
 
 
 def _find_in_parameters(server: Server) -> Iterator[Finding]:
     with server.v1() as socket:
         schema = server.schemas.get("reset")
         if not isinstance(schema, dict) or schema.get("additionalProperties") is not False:
-            raise NotOfferedError("the environment's reset takes parameters of any name, or does not say which")
+            raise NotOfferedError("the environment's reset takes parameters of any name, or does not name them")
         session = _open(socket)
         request = session.request("reset", parameter_of_no_reset=1)
-        answer = socket.ask(request)
+        answer = socket.exchange(request)
         yield from expect(of_request(error("VALIDATION_ERROR"), request), request, answer)
         if "known" not in (message(answer, "error") or {}):
             yield unexpected("the field known, with the parameters that there are", request, answer)
@@ -84,14 +84,14 @@ def _find_in_repetition(server: Server) -> Iterator[Finding]:
     with server.v1() as socket:
         session = _open(socket)
         request = session.request("reset", seed=7)
-        first = socket.ask(request)
-        again = socket.ask(request)
+        first = socket.exchange(request)
+        again = socket.exchange(request)
         if first != again:
             yield unexpected(f"the same answer to the same id, {first}", request, again)
         skipped = {**session.request("state"), "id": 1000}
-        yield from expect(of_request(error(), skipped), skipped, socket.ask(skipped))
+        yield from expect(of_request(error(), skipped), skipped, socket.exchange(skipped))
         following = {**skipped, "id": 2}
-        yield from expect(of_request(STATE, following), following, socket.ask(following))
+        yield from expect(of_request(STATE, following), following, socket.exchange(following))
 
 
 def _find_in_arrays(server: Server) -> Iterator[Finding]:
@@ -116,7 +116,7 @@ def _find_in_close(server: Server) -> Iterator[Finding]:
     with server.v1() as socket:
         session = _open(socket)
         request = session.request("close")
-        answer = socket.ask(request)
+        answer = socket.exchange(request)
         yield from expect(of_request(has_fields("closed"), request), request, answer)
         if _open(socket, 2).session == session.session:
             yield unexpected("another session after close", {"type": "open"}, session.session)
@@ -126,18 +126,18 @@ def _find_in_attach(server: Server) -> Iterator[Finding]:
     with server.v1() as socket:
         session = _open(socket)
         played = session.request("reset", seed=7)
-        first = socket.ask(played)
+        first = socket.exchange(played)
         window_s = session.data.get("resume_window_s")
         if not isinstance(window_s, int | float) or window_s <= 0:
             return
         socket.cut()
     with server.v1() as socket:
         wrong = {"type": "attach", "id": 1, "session": session.session, "data": {"token": _WRONG_TOKEN}}
-        yield from expect(error(), wrong, socket.ask(wrong))
+        yield from expect(error(), wrong, socket.exchange(wrong))
         request = {**wrong, "id": 2, "data": {"token": session.data["token"], "answered": 0}}
-        answer = socket.ask(request)
+        answer = socket.exchange(request)
         yield from expect(of_request(has_fields("attached", last_id=int), request), request, answer)
-        again = socket.ask(played)
+        again = socket.exchange(played)
         if again != first:
             yield unexpected(f"the answer that was given before, {first}", played, again)
 
@@ -154,6 +154,6 @@ V1_CHECKS = (
     Check("sessions.frames", "an array means its messages one after another, of several sessions", _find_in_arrays),
     Check("sessions.close", "close is answered with closed", _find_in_close),
     Check(
-        "sessions.attach", "a session whose socket was cut goes on by attach, and by its token alone", _find_in_attach
+        "sessions.attach", "a session whose socket was cut continues by attach, and by its token alone", _find_in_attach
     ),
 )

@@ -38,7 +38,7 @@ class OpenEnvYamlParser:
             package_root: The package's folder.
 
         Returns:
-            The manifest; of version 2 where the package says how it is run.
+            The manifest; of version 2 where the package declares how it is run.
 
         Raises:
             ManifestError: The file can't be read, or its declarations are not valid.

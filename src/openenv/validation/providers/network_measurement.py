@@ -60,7 +60,7 @@ class Sink:
 def run_probe(
     python: Sequence[str], address: Sequence[str], timeout_s: float, pid: int | None = None
 ) -> dict[str, Any]:
-    """Try to reach a sink, and return what came of it.
+    """Try to reach a sink, and return the outcome.
 
     Args:
         python: Command that runs Python in the network that is measured, or outside of it.

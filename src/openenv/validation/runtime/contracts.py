@@ -34,7 +34,7 @@ _OF_RESET = ("episode_id", "seed")
 
 
 class RuntimePlanError(ValueError):
-    """A package's runtime plan is missing or invalid; the message says what was expected."""
+    """A package's runtime plan is missing or invalid; the message has what was expected."""
 
 
 class _Contract(BaseModel):

@@ -170,7 +170,7 @@ class PackageRun:
         return None
 
     def _measure_network(self, running: RunningSubject) -> None:
-        """Measure the network; where that fails, its grader says that there is no evidence."""
+        """Measure the network; where that fails, its grader finds no evidence."""
         if isinstance(running, MeasuredSubject):
             try:
                 self.network_evidence_json = json.dumps(dict(running.measure_network()))

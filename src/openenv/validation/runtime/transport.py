@@ -20,7 +20,8 @@ def abort_socket(sock: socket.socket) -> None:
     Example:
         >>> ours, theirs = socket.socketpair()
         >>> abort_socket(ours)
-        >>> theirs.recv(1)
+        >>> with theirs:
+        ...     theirs.recv(1)
         b''
     """
     with suppress(OSError):

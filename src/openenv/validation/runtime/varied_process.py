@@ -205,7 +205,7 @@ class _DateTime(datetime.datetime, metaclass=_StandsFor):
 
 
 def main() -> None:
-    """Vary this process as the first argument says, and run the command that follows."""
+    """Vary this process by the first argument, and run the command that follows."""
     variations = sys.argv.pop(1).split(",")
     for name in _WITH_DATES:
         import_module(name)

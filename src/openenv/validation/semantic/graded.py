@@ -88,7 +88,7 @@ class GradedEnvironment:
             exploits are not sent there: their reward would have the same cause.
         faults: Faults of the environment with the action and the task that caused each first; set by ``play``.
         is_repeatable: Whether the same actions earn the same; set by ``verifier_determinism``.
-        pays_nothing_done: Whether an episode without work is paid; then exploits say nothing. Set by ``floor_gap``.
+        pays_nothing_done: Whether an episode without work is paid; then exploits prove nothing. Set by ``floor_gap``.
     """
 
     def __init__(

@@ -82,8 +82,8 @@ def _shown(graded: GradedEnvironment, episode: GradedEpisode) -> Iterator[tuple[
             yield "the task of the Task API", graded.client.task(episode.task["split"], episode.task["index"])
     wrong = _after_wrong(graded, episode)
     if wrong is not None and not wrong.done:
-        yield "the observation after a wrong answer, while the episode goes on", wrong.observation
-        yield "the metadata after a wrong answer, while the episode goes on", wrong.metadata
+        yield "the observation after a wrong answer, while the episode continues", wrong.observation
+        yield "the metadata after a wrong answer, while the episode continues", wrong.metadata
     elif wrong is not None and wrong.refusal:
         yield "the refusal of a wrong answer", wrong.refusal
 

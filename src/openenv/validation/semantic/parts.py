@@ -15,7 +15,7 @@ _WRONG_ANSWERS = (WRONG, "", f"{WRONG} " * 400, "import os, subprocess\nos.syste
 
 
 def find_in_parts(graded: GradedEnvironment) -> Iterator[Finding]:
-    """Find parts of the reward that say nothing, or the opposite."""
+    """Find parts of the reward that mean nothing, or the opposite."""
     good = [episode for episode in graded.solved if any(answer.parts for answer in episode.answers)]
     if not good:
         return

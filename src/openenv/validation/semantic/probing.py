@@ -21,7 +21,7 @@ class Probe:
     Attributes:
         value: The value.
         what: The exploit, for people.
-        is_lucky: Whether it may be right by chance, so that a single reward for it says nothing.
+        is_lucky: Whether it may be right by chance, so that a single reward for it proves nothing.
         control: Value of the same form without the exploit: where that is paid too, the reward has another cause.
         least: Share of the oracle's reward that it has to earn at least, for one that does the work as well.
         others: Values of other fields of the action.

@@ -109,7 +109,7 @@ class _Sessions:
         self._episode_timeout_s = episode_timeout_s
 
     def play(self, plan: RuntimePlan) -> RuntimeEvidence:
-        """Play a whole episode, once the server has room for a session."""
+        """Play a whole episode, once the server has a free session."""
         for _ in range(_TRIES):
             evidence = self._collect(plan)
             if evidence.failure_reason is None:
