@@ -38,8 +38,8 @@ HELPER_IMAGE = "python:3.12-slim@sha256:78387bc3881b8273120a12ebe6c1ab22b018ccc2
 
 _PINNED = re.compile(r"(?:[^@\s]+@)?sha256:[0-9a-f]{64}")
 _MEBIBYTE = 2**20
-_MOST_OUTPUT_BYTES = 2**20
-_MOST_WRITTEN_BYTES = 2 * _MOST_OUTPUT_BYTES
+_MAX_OUTPUT_BYTES = 2**20
+_MAX_WRITTEN_BYTES = 2 * _MAX_OUTPUT_BYTES
 _HELPER = ("docker", "run", "--rm", "--interactive", "--cap-drop", "ALL", "--security-opt", "no-new-privileges")
 # Parts of the engine's description of a container; its variables may be secrets.
 _SHOWN = ("Id", "Image", "Name", "State", "HostConfig", "NetworkSettings")
@@ -246,7 +246,7 @@ class DockerRunningSubject:
                 stderr=stderr,
             )
             # What prints without an end fills no disk.
-            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (_MOST_WRITTEN_BYTES, _MOST_WRITTEN_BYTES))
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (_MAX_WRITTEN_BYTES, _MAX_WRITTEN_BYTES))
             try:
                 exit_code = process.wait(timeout_s)
             except subprocess.TimeoutExpired as error:
@@ -254,8 +254,8 @@ class DockerRunningSubject:
             finally:
                 process.kill()
                 process.wait()
-            if max(os.fstat(each.fileno()).st_size for each in (stdout, stderr)) >= _MOST_WRITTEN_BYTES:
-                raise ProviderError(f"{argv[0]} printed more than {_MOST_OUTPUT_BYTES} bytes.")
+            if max(os.fstat(each.fileno()).st_size for each in (stdout, stderr)) >= _MAX_WRITTEN_BYTES:
+                raise ProviderError(f"{argv[0]} printed more than {_MAX_OUTPUT_BYTES} bytes.")
             return ExecResult(exit_code, _read(stdout), _read(stderr), time.perf_counter() - start)
 
     def measure_network(self, timeout_s: float = MEASURE_TIMEOUT_S) -> dict[str, Any]:
@@ -290,5 +290,5 @@ class DockerRunningSubject:
 
 def _read(stream: Any) -> str:
     stream.seek(0)
-    content: bytes = stream.read(_MOST_OUTPUT_BYTES)
+    content: bytes = stream.read(_MAX_OUTPUT_BYTES)
     return content.decode(errors="replace")

@@ -27,7 +27,7 @@ MAX_JSON_NODES = 10_000
 """Values in a runtime plan, lists and objects included."""
 
 _LARGEST_SEED = 2**32 - 1
-_MOST_VARIABLES = 64
+_MAX_VARIABLES = 64
 _LONGEST_VALUE_BYTES = 8192
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _OF_RESET = ("episode_id", "seed")
@@ -221,7 +221,7 @@ class LaunchSpec(_Contract):
     network: NetworkPolicy
     run_id: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")
     startup_timeout_s: float = Field(default=30.0, gt=0, le=300)
-    env_vars: dict[str, str] = Field(default={}, max_length=_MOST_VARIABLES)
+    env_vars: dict[str, str] = Field(default={}, max_length=_MAX_VARIABLES)
 
     @field_validator("env_vars")
     @classmethod

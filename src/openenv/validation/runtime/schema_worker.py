@@ -16,7 +16,7 @@ _CPU_S = 5
 _WALL_S = 60.0
 _MEMORY_BYTES = 2**30
 _LONGEST_MESSAGE = 200
-_MOST_PROBLEMS = 20
+_MAX_PROBLEMS = 20
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 NON_LOCAL = "observation schema has a non-local reference"
@@ -91,7 +91,7 @@ def _problems(schema_json: str, reset_schema_json: str | None, observed: Sequenc
     problems: list[str] = []
     for is_reset, each in ((True, reset_schema), (False, schema)):
         problems += _problems_with(each, [seen for seen in observed if seen.is_reset is is_reset])
-    return list(dict.fromkeys(problems))[:_MOST_PROBLEMS]
+    return list(dict.fromkeys(problems))[:_MAX_PROBLEMS]
 
 
 def _problems_with(schema: dict[str, Any], observed: Sequence[MeasuredObservation]) -> Iterator[str]:

@@ -17,7 +17,7 @@ from openenv.validation.runtime.schema_worker import UNAVAILABLE, MeasuredObserv
 from openenv.validation.types import CheckStatus, Level, ProviderCapability
 
 STARTUP = "runtime.startup"
-_MOST_EVIDENCE = 20
+_MAX_EVIDENCE = 20
 _BESIDE = ("reward", "done")
 _REMEDY = "Correct the reported faults of the episode; the bundle beside the report has its requests and answers."
 
@@ -84,7 +84,7 @@ class EvidenceGrader(ABC):
         except UncheckedError as error:
             return self._result(CheckStatus.SKIP, [str(error)], 0, start)
         if problems:
-            return self._result(CheckStatus.FAIL, problems[:_MOST_EVIDENCE], len(evidence.exchanges), start)
+            return self._result(CheckStatus.FAIL, problems[:_MAX_EVIDENCE], len(evidence.exchanges), start)
         return self._result(CheckStatus.PASS, ["observed runtime contract holds"], len(evidence.exchanges), start)
 
     def _result(self, status: CheckStatus, lines: list[str], exchanges: int, start: float) -> CheckResult:
