@@ -32,6 +32,7 @@ def package(request: pytest.FixtureRequest) -> EnvironmentPackage:
     return found
 
 
+@pytest.mark.level("process")  # the first imports an environment's libraries
 def test_all_that_list_tasks_are_known(package: EnvironmentPackage) -> None:
     lists = issubclass(package.environment_class(), TaskListing) or hasattr(package.environment_class(), "list_splits")
     assert lists == (package.module in LISTING), "say in this file how its splits share no task"
