@@ -38,7 +38,7 @@ SCRIPTED = "the scripted player"
 SCRIPTED_STEPS, RANDOM_STEPS, FEW_STEPS, REPLAYED_STEPS = 2000, 200, 20, 50
 _LONGEST = 200
 # Types of exceptions by which an environment refuses an action that fits its schema.
-_REFUSING = ("ValueError", "Illegal", "Invalid")
+REFUSING = ("ValueError", "Illegal", "Invalid")
 _DURATION = re.compile(r"(time|duration|elapsed|latency)(_(ns|us|ms|s|sec|seconds))?$")
 _OURS, _STANDARD = str(Path(__file__).parents[1]), sysconfig.get_path("stdlib")
 
@@ -192,7 +192,7 @@ class Trials:
 
     def _step(self, client: Client, trial: Trial, action: Any, before: Any) -> Any:
         """Send an action, and return the observation: the one before if the action was refused."""
-        fields = _fields(action)
+        fields = action_fields(action)
         try:
             result = self._answer(trial, f"step {trial.steps + 1} with {_shortened(fields)}", client.step, action)
         except _RefusedError as error:
@@ -231,7 +231,7 @@ class Trials:
         except RequestRejectedError as error:
             raise _RefusedError(f"{what} was refused: {error}") from error
         except ServerExecutionError as error:
-            if what.startswith("step") and error.message.startswith(_REFUSING):
+            if what.startswith("step") and error.message.startswith(REFUSING):
                 raise _RefusedError(f"{what}: {error.message}") from error
             raise FaultError(f"{what}: {error.message}") from error
         except ResponseTimeoutError as error:
@@ -324,7 +324,7 @@ def _is_library(file: str) -> bool:
     return file.startswith((f"{_OURS}/", "<", _STANDARD)) or "site-packages" in file
 
 
-def _fields(action: BaseModel | dict[str, Any]) -> dict[str, Any]:
+def action_fields(action: BaseModel | Mapping[str, Any]) -> dict[str, Any]:
     """Return an action as JSON values, without empty metadata."""
     fields = action.model_dump(mode="json", by_alias=True) if isinstance(action, BaseModel) else action
     return {name: value for name, value in fields.items() if name != "metadata" or value}

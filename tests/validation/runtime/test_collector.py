@@ -153,7 +153,7 @@ def test_interruption_keeps_what_was_collected(monkeypatch: pytest.MonkeyPatch, 
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("openenv.validation.runtime.collector.connect", interrupted)
+    monkeypatch.setattr("openenv.validation.runtime.collector.open_socket", interrupted)
     with pytest.raises(RuntimeCollectionInterrupted) as raised:
         collect(counter_url)
     assert raised.value.evidence.failure_phase == "connect"

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import httpx
-from websockets.exceptions import ConnectionClosed, WebSocketException
-from websockets.sync.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection
 from websockets.typing import Subprotocol
 
 from openenv.adapters.text import ActionText
@@ -21,14 +21,13 @@ from openenv.core.wire.bounded_json import read_json
 from openenv.core.wire.names import V1
 from openenv.train.agents.players import RandomPlayer
 from openenv.validation.findings import Finding, fail
-from openenv.validation.runtime.transport import abort_socket
+from openenv.validation.runtime.transport import FAULTS, abort_socket, open_socket
+from openenv.validation.trials import action_fields
 
 _MAX_BYTES = 16 * 2**20
 _LONGEST = 300
 _FULL = "CAPACITY_REACHED"
 _PAUSE_S = 0.2
-_FAULTS = (OSError, WebSocketException, httpx.HTTPError, RequestError, ValueError, EOFError)
-"""Errors that a server can cause which keeps to no protocol."""
 
 
 class NotOfferedError(Exception):
@@ -89,7 +88,7 @@ class Socket:
         """Send a text as it is, and any other value as JSON."""
         try:
             self._connection.send(message if isinstance(message, str) else json.dumps(message))
-        except _FAULTS as error:
+        except FAULTS as error:
             raise NoAnswerError(_came(error)) from error
 
     def receive(self) -> Any:
@@ -102,7 +101,7 @@ class Socket:
             try:
                 frame = self._connection.recv(timeout=self._timeout_s)
                 document = read_json(frame if isinstance(frame, str) else None, _MAX_BYTES)
-            except _FAULTS as error:
+            except FAULTS as error:
                 raise NoAnswerError(_came(error)) from error
             self._left = document if isinstance(document, list) and document else [document]
         return self._left.pop(0)
@@ -119,7 +118,7 @@ class Socket:
             self._connection.recv(timeout=self._timeout_s)
         except ConnectionClosed as closed:
             return None if closed.rcvd is None else closed.rcvd.code
-        except _FAULTS:
+        except FAULTS:
             return None
         return None
 
@@ -157,20 +156,12 @@ class Server:
         url = socket_url(self.url)
         offered = None if subprotocol is None else [Subprotocol(subprotocol)]
         try:
-            connecting = connect(
-                url,
-                subprotocols=offered,
-                additional_headers=self._headers,
-                compression=None,
-                proxy=None if is_on_this_machine(url) else True,
-                open_timeout=self.timeout_s,
-                close_timeout=1.0,
-                ping_interval=None,
-                max_size=_MAX_BYTES,
+            connecting = open_socket(
+                url, self._headers, timeout_s=self.timeout_s, max_bytes=_MAX_BYTES, subprotocols=offered
             )
             with connecting as connection:
                 yield Socket(connection, self.timeout_s)
-        except _FAULTS as error:
+        except FAULTS as error:
             raise NoAnswerError(_came(error)) from error
 
     @contextmanager
@@ -210,7 +201,7 @@ class Server:
                     json=body,
                     headers={**self._headers, **(headers or {})},
                 )
-        except _FAULTS as error:
+        except FAULTS as error:
             raise NoAnswerError(_came(error)) from error
         return RouteReply(reply.status_code, _json(reply.text), reply.text)
 
@@ -230,8 +221,7 @@ class Server:
             chosen = RandomPlayer(ActionText(schema), seed=1)({})
         except ConfigurationError:
             return None
-        fields = chosen if isinstance(chosen, dict) else chosen.model_dump(mode="json", by_alias=True)
-        return {name: value for name, value in fields.items() if name != "metadata" or value}
+        return action_fields(chosen)
 
 
 def expect(form: AnswerForm, request: Any, answer: Any) -> Iterator[Finding]:

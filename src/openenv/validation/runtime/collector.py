@@ -10,28 +10,23 @@ from contextlib import suppress
 from typing import Any, Literal
 
 import httpx
-from websockets.exceptions import WebSocketException
-from websockets.sync.client import ClientConnection, connect
+from websockets.sync.client import ClientConnection
 
 from openenv.core.addresses import is_on_this_machine, socket_url, url_with_path
 from openenv.core.client.client import authorized_headers
-from openenv.core.exceptions import RequestError
 from openenv.core.wire.bounded_json import read_json
 from openenv.core.wire.messages import MessageType
 from openenv.validation.runtime.contracts import RuntimeEvidence, RuntimePlan, WireExchange
-from openenv.validation.runtime.transport import abort_socket, http_deadline
+from openenv.validation.runtime.transport import FAULTS, abort_socket, http_deadline, open_socket
 
 MAX_MESSAGE_BYTES = 1024 * 1024
 """Bytes of the longest answer."""
 MAX_TRACE_BYTES = 8 * 1024 * 1024
 """Bytes of all requests and answers together."""
 
-_CLOSE_TIMEOUT_S = 1.0
 _OK = 200
 # A server may send anything as its code, which stands in reports.
 _CODE = re.compile(r"[A-Z][A-Z_]{0,63}", re.ASCII)
-_FAULTS = (OSError, WebSocketException, httpx.HTTPError, httpx.InvalidURL, RequestError, ValueError, EOFError)
-"""Errors of a server's answers, or of their absence."""
 
 _Operation = Literal["reset", "step", "state"]
 
@@ -83,7 +78,7 @@ def collect_runtime_evidence(
         collection.run(plan)
     except _FailureError as failure:
         return collection.evidence(failure.phase, failure.reason)
-    except _FAULTS as error:
+    except FAULTS as error:
         return collection.evidence(collection.phase, f"{collection.phase} failed ({type(error).__name__})")
     except KeyboardInterrupt as error:
         interrupted = collection.evidence(collection.phase, f"{collection.phase} failed ({type(error).__name__})")
@@ -134,17 +129,8 @@ class _Collection:
         """Read the schema and play the episode."""
         self._schemas = self._read_schemas()
         self.phase = "connect"
-        timeout_s = self._timeout_s()
-        url = socket_url(self._base_url)
-        with connect(
-            url,
-            additional_headers=self._headers,
-            compression=None,
-            proxy=None if is_on_this_machine(url) else True,
-            open_timeout=timeout_s,
-            close_timeout=_CLOSE_TIMEOUT_S,
-            ping_interval=None,
-            max_size=MAX_MESSAGE_BYTES,
+        with open_socket(
+            socket_url(self._base_url), self._headers, timeout_s=self._timeout_s(), max_bytes=MAX_MESSAGE_BYTES
         ) as connection:
             is_played = False
             try:
@@ -153,7 +139,7 @@ class _Collection:
             finally:
                 if not is_played:
                     abort_socket(connection.socket)  # no handshake with a server that does not keep to the wire
-            with suppress(*_FAULTS):
+            with suppress(*FAULTS):
                 connection.send(json.dumps({"type": MessageType.CLOSE}))
 
     def _play(self, connection: ClientConnection, plan: RuntimePlan) -> None:

@@ -6,7 +6,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from openenv.validation.graders import Grader, Subject
 from openenv.validation.policy import PolicyError
-from openenv.validation.report import CheckResult
+from openenv.validation.report import CheckResult, skipped
 from openenv.validation.types import CheckStatus, ProviderCapability
 
 
@@ -76,10 +76,7 @@ def execute_graders(
     results: list[CheckResult] = []
     for grader in order_graders(graders):
         reason = _reason_to_skip(grader, passed, provider_capabilities)
-        if reason is None:
-            result = _run(grader, subject)
-        else:
-            result = CheckResult(check_id=grader.check_id, status=CheckStatus.SKIP, evidence=[reason], duration_s=0.0)
+        result = _run(grader, subject) if reason is None else skipped(grader.check_id, reason)
         if result.status is CheckStatus.PASS:
             passed.add(result.check_id)
         results.append(result)

@@ -2,12 +2,22 @@
 
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import httpx
+from websockets.exceptions import WebSocketException
+from websockets.sync.client import ClientConnection, connect
+from websockets.typing import Subprotocol
 
+from openenv.core.addresses import is_on_this_machine
+from openenv.core.exceptions import RequestError
+
+FAULTS = (OSError, WebSocketException, httpx.HTTPError, httpx.InvalidURL, RequestError, ValueError, EOFError)
+"""Errors of a server's answers, or of their absence."""
+
+_CLOSE_TIMEOUT_S = 1.0
 _CONNECTED = "connection.connect_tcp.complete"
 
 
@@ -28,6 +38,36 @@ def abort_socket(sock: socket.socket) -> None:
         sock.shutdown(socket.SHUT_RDWR)
     with suppress(OSError):
         sock.close()
+
+
+def open_socket(
+    url: str,
+    headers: Mapping[str, str],
+    *,
+    timeout_s: float,
+    max_bytes: int,
+    subprotocols: Sequence[Subprotocol] | None = None,
+) -> ClientConnection:
+    """Open a socket of a server that may answer anything; a context manager, which closes it.
+
+    Args:
+        url: Address of the socket, as ``socket_url`` returns it.
+        headers: Headers of the handshake.
+        timeout_s: Seconds of the handshake.
+        max_bytes: Bytes of the longest message.
+        subprotocols: The subprotocols that are offered; none if ``None``.
+    """
+    return connect(
+        url,
+        subprotocols=subprotocols,
+        additional_headers=headers,
+        compression=None,
+        proxy=None if is_on_this_machine(url) else True,
+        open_timeout=timeout_s,
+        close_timeout=_CLOSE_TIMEOUT_S,
+        ping_interval=None,
+        max_size=max_bytes,
+    )
 
 
 @contextmanager

@@ -17,13 +17,13 @@ from openenv.core.exceptions import (
     ServerSessionError,
 )
 from openenv.core.wire.results import REWARD_SIGNALS, REWARD_WEIGHTS
-from openenv.validation.trials import Client, FaultError, where, within
+from openenv.validation.trials import REFUSING, Client, FaultError, action_fields, where, within
 
 Action = dict[str, Any]
 Player = Callable[[Any], Any]
 
-# Types of exceptions by which an environment refuses an action that fits its schema, as in ``trials``.
-_REFUSING = ("ValueError", "Illegal", "Invalid", "TypeError", "KeyError")
+# An exploit is of another type more often than a random action.
+_REFUSING = (*REFUSING, "TypeError", "KeyError")
 
 
 class Clock:
@@ -184,9 +184,3 @@ def _answer(client: Client, action: Action) -> GradedAnswer:
         if error.message.startswith(_REFUSING):
             return GradedAnswer(refusal=error.message)
         raise
-
-
-def action_fields(action: BaseModel | Action) -> Action:
-    """Return an action as JSON values, without empty metadata."""
-    fields = action.model_dump(mode="json", by_alias=True) if isinstance(action, BaseModel) else dict(action)
-    return {name: value for name, value in fields.items() if name != "metadata" or value}
