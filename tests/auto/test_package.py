@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from tests.support.environment_folders import (
     fresh_scaffold,
     public_environment,
@@ -61,8 +62,8 @@ def test_a_scaffold_is_described_by_its_manifest(tmp_path: Path) -> None:
 def test_a_new_environment_is_described_without_keys_for_that(tmp_path: Path) -> None:
     package = described(fresh_scaffold(tmp_path, "my_env"))
     assert package.description == "Walk to a goal on a field of five by five, in six steps."
-    keys = [line.partition(":")[0] for line in (package.folder / "openenv.yaml").read_text().splitlines()[1:]]
-    assert keys == ["spec_version", "name", "version", "type", "runtime", "app", "port", "player"]
+    keys = list(yaml.safe_load((package.folder / "openenv.yaml").read_text()))
+    assert keys == ["spec_version", "name", "version", "type", "runtime", "app", "port", "player", "validation"]
     assert names(package) == ["MyEnv", "MyAction", "MyObservation", "MyEnvironment"]
 
 

@@ -1,7 +1,8 @@
 """Modules that tests import from folders of their own, which other files of tests have to find as if new.
 
 As a plugin it gives each file of tests the ``sys.path`` that the one before it found: an application in a folder is
-imported with its folder on the path, as in a process of its own.
+imported with its folder on the path, as in a process of its own. Our classes, too, leave SkyRL's registry at its end,
+which refuses a name that it has.
 """
 
 import sys
@@ -28,6 +29,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     result = yield
     if nextitem is None or nextitem.path != item.path:
         _restore(*found)
+        _deregister()
         del item.session.stash[_FOUND]
     return result
 
@@ -41,3 +43,11 @@ def _restore(path: list[str], modules: set[str]) -> None:
         homes = [home for entry in added for home in (entry / top, entry / f"{top}.py")]
         if file is not None and any(Path(file).is_relative_to(home) for home in homes):
             del sys.modules[name]
+
+
+def _deregister() -> None:
+    registration = sys.modules.get("skyrl_gym.envs.registration")
+    if registration is not None:
+        for name, spec in list(registration.registry.items()):
+            if str(spec.entry_point).startswith("openenv."):
+                del registration.registry[name]

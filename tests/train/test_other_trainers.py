@@ -122,7 +122,6 @@ def _fast_language_model(url: str, asked: dict[str, Any]) -> Any:
 
 def test_skyrl(load: Load, catch: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trained: list[Any] = []
-    monkeypatch.delitem(skyrl_gym.envs.registration.registry, "openenv", raising=False)  # of another test
     config = SimpleNamespace(from_cli_overrides=lambda options: dict(option.split("=", 1) for option in options))
     example = load(
         "skyrl_catch",

@@ -35,6 +35,7 @@ def test_it_reads_text_files_and_leaves_out_products_and_caches(tmp_path: Path) 
         "server/my_env_environment.py",
         "server/requirements.txt",
         "tests/test_my_env.py",
+        "validation/runtime.json",
     }
     assert isinstance(source.manifest, Manifest)
     assert (source.module, source.top_folder) == ("my_env", folder)

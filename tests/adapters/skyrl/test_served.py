@@ -82,12 +82,8 @@ def box() -> Iterator[RunningServer]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def registered() -> Iterator[None]:
-    # An example of the docs that ran in this process registers it too.
-    skyrl_gym.envs.registration.registry.pop("openenv", None)
+def registered() -> None:
     skyrl_gym.register("openenv", "openenv.adapters.skyrl:ServedTextEnv")
-    yield
-    skyrl_gym.envs.deregister("openenv")
 
 
 def make(server: RunningServer, **extras: Any) -> ServedTextEnv:
