@@ -1,8 +1,9 @@
 """``python -m benchmarks.faults``: the learning curve of the tiny policy where faults strike 30% of episodes.
 
-Each seed is trained twice, undisturbed and struck, with the same settings. A curve is the mean reward of the last steps
-in training; its end is the score after training, which is played on the same server, faults included: on fresh tasks,
-or on those of the training where the policy learns a few by heart.
+Each seed is trained three times with the same settings: undisturbed, struck, and undisturbed with groups of six
+episodes instead of eight, about as many as the faults leave. A curve is the mean reward of the last steps in training;
+its end is the score after training, which is played on the same server, faults included: on fresh tasks, or on those of
+the training where the policy learns a few by heart.
 """
 
 import json
@@ -37,7 +38,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "wordle": {
         "max_turns": 6,
         "max_action_tokens": 1,
-        "rollouts": 32,
         "reward_components": {"solved": 1.0, "greens": 0.5, "yellows": 0.1},
     },
 }
@@ -65,7 +65,9 @@ class Struck(with_faults($name, Faults(share=$share, seed=$seed))):
 
 app = create_app(Struck, env_name="$environment", max_concurrent_envs=$sessions)
 ''')
-SHARES = {"undisturbed": 0.0, "struck": 0.3}
+SHARES = {"undisturbed": 0.0, "struck": 0.3, "smaller groups": 0.0}
+GROUP_SIZES = {"undisturbed": 8, "struck": 8, "smaller groups": 6}
+GROUPS = {"catch": 16, "wordle": 4}
 ROUNDING = 1e-6
 SESSIONS = 256
 """Sessions of the server: those of a step, and of the step before that are still being closed."""
@@ -106,9 +108,10 @@ def struck_folder(environment: str, share: float, seed: int, strikes: Path) -> P
     return copied
 
 
-def trained(environment: str, share: float, seed: int, settings: dict[str, Any]) -> Run:
-    """Train with a share of the episodes struck."""
-    settings = {**SETTINGS[environment], **settings}
+def trained(environment: str, name: str, seed: int, settings: dict[str, Any]) -> Run:
+    """Train with the share of episodes struck, and the size of groups, that go by a name."""
+    share, size = SHARES[name], GROUP_SIZES[name]
+    settings = {**SETTINGS[environment], "group_size": size, "rollouts": size * GROUPS[environment], **settings}
     with TemporaryDirectory() as folder:
         strikes, tasks = Path(folder, "strikes.json"), Path(folder, "tasks.jsonl")
         if environment in TASKS:
@@ -141,9 +144,9 @@ def _is_wrong(row: Mapping[str, Any], notes: Sequence[Mapping[str, Any]]) -> boo
 
 def measured(environment: str, name: str, seed: int, settings: dict[str, Any], folder: Path) -> Run:
     """Return the run of a seed, which is trained unless its file is there."""
-    file = folder / f"{environment}-{name}-{seed}.json"
+    file = folder / f"{environment}-{name.replace(' ', '-')}-{seed}.json"
     if not file.exists():
-        run = trained(environment, SHARES[name], seed, settings)
+        run = trained(environment, name, seed, settings)
         file.write_text(json.dumps(asdict(run)), encoding="utf-8")
     return Run(**json.loads(file.read_text(encoding="utf-8")))
 

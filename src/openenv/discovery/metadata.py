@@ -51,8 +51,8 @@ class DiscoveryDeclaration(ProfileModel):
     """Content of ``discovery.json``, which no other file has.
 
     Attributes:
-        description: Description in place of those of the other files.
-        tags: Tags in place of the README's.
+        description: Description, which goes before those of the other files.
+        tags: Tags, which go before those of the README.
         representative_queries: Queries that the environment is a good answer to: none, or two to five.
         license: SPDX expression, ``other`` or ``unknown``.
         license_source: File that has the license's text.
