@@ -62,7 +62,7 @@ class ReasoningTasks(GeneratedTasks):
 
     @property
     def task_counts(self) -> Mapping[str, int]:
-        """How many tasks each split has."""
+        """Number of tasks of each split."""
         return dict.fromkeys(self.SPLITS, self._size)
 
     @property
