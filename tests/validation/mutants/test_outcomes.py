@@ -92,7 +92,7 @@ def test_nothing_is_known_without_an_effect() -> None:
 
 def test_an_environment_that_does_not_run_is_refused(tmp_path: Path) -> None:
     broken = Broken("", "", "", [(ENVIRONMENT, "pass  # in step\n", "raise KeyError('gone')\n")])
-    with pytest.raises(ConfigurationError, match="that can be played, to plant faults in it: .*gone"):
+    with pytest.raises(ConfigurationError, match=r"that can be played, to plant faults in it: .*gone"):
         try_mutants(broken.write(tmp_path), level=Level.RUNTIME)
 
 
