@@ -320,6 +320,38 @@ WHEN_RUN = [
         status="warn",
     ),
     Broken(
+        "a seed that is always the same",
+        "runtime.seed_effect",
+        "9 seeds give the same episode, though reset draws from its seed",
+        [(ENVIRONMENT, "random = Random(seed)", "seed = 7; random = Random(seed)")],
+        status="warn",
+    ),
+    Broken(
+        "a state that counts no steps",
+        "runtime.state_contract",
+        "the state has the step_count 0 after ",
+        _at("in state", "state.step_count = 0"),
+        status="warn",
+    ),
+    Broken(
+        "a state whose count a reset leaves",
+        "runtime.state_contract",
+        "after a reset",
+        [
+            *_at("in the constructor", "self._all = 0"),
+            *_at("in step", "self._all += 1"),
+            *_at("in state", "state.step_count = self._all"),
+        ],
+        status="warn",
+    ),
+    Broken(
+        "a state that has another episode's name",
+        "runtime.state_contract",
+        "the state has the episode_id None after a reset with 'validated-episode'",
+        [(ENVIRONMENT, "def reset(self, seed=None)", "def reset(self, seed=None, episode_id=None)")],
+        status="warn",
+    ),
+    Broken(
         "an order that another process has not",
         "runtime.episode_determinism",
         "observation.seen.",

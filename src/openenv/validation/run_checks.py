@@ -9,11 +9,12 @@ is a finding like any other.
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple, Self
 
 from pydantic import ValidationError
 
+from openenv.auto.manifest import MANIFEST_FILE
 from openenv.auto.package import EnvironmentPackage
 from openenv.auto.readme import read_readme
 from openenv.core.client.blocking import wait_for
@@ -33,11 +34,14 @@ from openenv.core.schema.json_models import read_model
 from openenv.core.schema.reader import constants, members
 from openenv.core.wire.mcp_types import CallToolObservation, ListToolsObservation
 from openenv.core.wire.names import FINITE_VARIABLE
+from openenv.validation.code_checks import Function, accepted, passes_on, reset_method
 from openenv.validation.findings import Check, Finding, fail, run_check, warn
 from openenv.validation.report import CheckResult
 from openenv.validation.runtime.varied_process import Variation, VariedProcessProvider
+from openenv.validation.source import read_source
 from openenv.validation.trials import (
     FEW_STEPS,
+    OTHER_SEED,
     RANDOM_STEPS,
     SCRIPTED,
     SCRIPTED_STEPS,
@@ -61,6 +65,9 @@ _REPEAT = "Draw all that is random from the seed, and let nothing depend on the 
 _STATE = "Keep what belongs to an episode in the instance, and no state in modules, classes, caches and variables."
 _CAPACITY_WAIT_S = 10.0
 _OK = 200
+_EPISODE_ID = "validated-episode"
+MAX_SEEDS = 8
+"""Further seeds that are tried, until one is another episode."""
 
 
 class Running:
@@ -131,6 +138,12 @@ class Running:
         client = self.package.client_class()(provider=server, message_timeout_s=self.limits.answer_s).sync()
         self._exits.callback(client.close)
         return client
+
+    @cached_property
+    def reset_method(self) -> Function | None:
+        """Method of the environment's code that resets it; ``None`` where that is not in the folder."""
+        has_source = (self.package.folder / MANIFEST_FILE).is_file()
+        return reset_method(read_source(self.package.folder)) if has_source else None
 
     @property
     def second(self) -> Trials:
@@ -207,7 +220,7 @@ class Running:
 class StartedServer(RuntimeProvider):
     """A server that runs for another client, and outlives this provider's."""
 
-    def __init__(self, started: LocalProcessProvider) -> None:
+    def __init__(self, started: RuntimeProvider) -> None:
         self._started = started
 
     @property
@@ -392,6 +405,72 @@ def _find_in_sessions(running: Running) -> Iterator[Finding]:
         )
 
 
+def _find_in_seed_effect(running: Running) -> Iterator[Finding]:
+    """Find a seed without an effect, in code that draws from it: the same actions have the same answers with any."""
+    trials = [trial for trial in running.trials if trial.fault is None]
+    if running.reset_method is None or not passes_on(running.reset_method, "seed") or not trials:
+        return
+    anew = Trials(running.client, running.limits)
+    for seed in range(OTHER_SEED, OTHER_SEED + MAX_SEEDS):
+        for trial in trials:
+            if anew.is_out_of_time or first_difference(trial.answers, anew.replay(trial, seed=seed)) is not None:
+                return
+    yield warn(
+        f"{MAX_SEEDS + 1} seeds give the same episode, though reset draws from its seed",
+        "Draw from the seed that reset gets, and from no other; leave the parameter alone where nothing is random.",
+    )
+
+
+def _find_in_state(running: Running) -> Iterator[Finding]:
+    """Find a state that has another episode's name, or another count of steps."""
+    trial = next((trial for trial in running.trials if trial.fault is None and trial.actions), None)
+    if trial is None:
+        return
+    client = running.client
+    try:
+        client.disconnect()
+        client.reset(seed=SEED, episode_id=_EPISODE_ID)
+        first = _state_fields(client)
+        count = sum(_is_accepted(client, action) for action in trial.actions[:FEW_STEPS])
+        last = _state_fields(client)
+        client.reset(seed=SEED, episode_id=f"{_EPISODE_ID}-2")
+        next_one = _state_fields(client)
+    except OpenEnvError:  # which the checks before have reported
+        return
+    names_it = running.reset_method is not None and "episode_id" in accepted(running.reset_method)
+    for state, name in ((first, _EPISODE_ID), (next_one, f"{_EPISODE_ID}-2")):
+        found = state.get("episode_id")
+        if names_it and "episode_id" in state and found != name:
+            yield warn(
+                f"the state has the episode_id {found!r} after a reset with {name!r}",
+                "Keep the name of the episode that reset gets, and make one up where there is none.",
+            )
+            break
+    sent = len(trial.actions[:FEW_STEPS])
+    for state, least, most in ((first, 0, 0), (last, count, sent), (next_one, 0, 0)):
+        steps = state.get("step_count")
+        if isinstance(steps, int) and not least <= steps <= most:
+            done = f"{count} accepted actions" if state is last else "a reset"
+            yield warn(
+                f"the state has the step_count {steps} after {done}",
+                "Count each action that is not refused, and begin with 0 in reset.",
+            )
+            break
+
+
+def _is_accepted(client: Client, action: dict[str, Any]) -> bool:
+    try:
+        client.step(action)
+    except OpenEnvError:
+        return False
+    return True
+
+
+def _state_fields(client: Client) -> dict[str, Any]:
+    state: Any = client.state()
+    return state if isinstance(state, dict) else dict(state.model_dump(mode="json"))
+
+
 class _Replayed(NamedTuple):
     """Episode whose actions were sent again.
 
@@ -457,6 +536,13 @@ RUN_CHECKS = (
     Check("runtime.tool_declaration_accuracy", "each action is a tool with the action's fields", _find_in_tools),
     Check("runtime.play", "an episode with the scripted player, and with each kind of action", _find_in_play),
     Check("runtime.episode_end", "an episode ends", _find_in_end),
+    Check("runtime.state_contract", "the state has the episode's name and count of steps", _find_in_state),
+    Check(
+        "runtime.seed_effect",
+        "another seed is another episode, where reset draws from it",
+        _find_in_seed_effect,
+        "runtime.seed_effect",
+    ),
     Check(
         "runtime.process_isolation",
         "the same actions in another process",

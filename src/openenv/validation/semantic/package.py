@@ -11,7 +11,7 @@ from openenv.auto.package import EnvironmentPackage
 from openenv.auto.target import Target
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.generic_client import GenericEnvClient
-from openenv.core.providers.base import Provider
+from openenv.core.providers.base import Provider, RuntimeProvider
 from openenv.core.providers.local_process import LocalProcessProvider
 from openenv.validation.manifest import ManifestError
 from openenv.validation.parsers.openenv_yaml import OpenEnvYamlParser
@@ -32,10 +32,12 @@ def each_package_results(package: EnvironmentPackage, limits: RunLimits) -> Iter
 
 
 @contextmanager
-def graded_package(package: EnvironmentPackage, limits: RunLimits) -> Iterator[GradedEnvironment]:
-    """Serve a package in a separate process, and examine its grading; all servers end with the context."""
+def graded_package(
+    package: EnvironmentPackage, limits: RunLimits, provider: RuntimeProvider | None = None
+) -> Iterator[GradedEnvironment]:
+    """Serve a package, in a separate process by default, and examine its grading; all servers end with the context."""
     with ExitStack() as exits:
-        provider = LocalProcessProvider(package.target)
+        provider = provider or LocalProcessProvider(package.target)
         client = _client(provider, limits, exits)
         client.connect()
         own: Client | None = None
