@@ -3,13 +3,14 @@
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 from openenv.auto.making import in_process_provider
 from openenv.auto.package import EnvironmentPackage
 from openenv.auto.target import Target
-from openenv.core.exceptions import ConfigurationError
+from openenv.core.exceptions import ConfigurationError, OpenEnvError
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.providers.base import Provider, RuntimeProvider
 from openenv.core.providers.local_process import LocalProcessProvider
@@ -20,7 +21,7 @@ from openenv.validation.run_checks import StartedServer
 from openenv.validation.semantic.checks import each_semantic_results
 from openenv.validation.semantic.episodes import Action, Player
 from openenv.validation.semantic.graded import DeclaredRewards, GradedEnvironment
-from openenv.validation.trials import Client, RunLimits, within
+from openenv.validation.trials import Client, FaultError, RunLimits, within
 
 CAPACITY_WAIT_S = 10.0
 
@@ -49,7 +50,7 @@ def graded_package(
             client,
             _player_maker(package, limits),
             player_client=own,
-            declared=declaration_of(package.folder),
+            declared=replace(declaration_of(package.folder), artifacts=_artifacts_of(package, limits)),
             limits=limits,
             elsewhere=lambda: _client(
                 LocalProcessProvider(package.target, env_vars={"PYTHONHASHSEED": "7"}), limits, exits
@@ -73,6 +74,14 @@ def _player_maker(package: EnvironmentPackage, limits: RunLimits) -> Callable[[i
         if within(limits.answer_s, package.make_player, 1) is None:
             return None
     return lambda seed: cast("Player", package.make_player(seed))
+
+
+def _artifacts_of(package: EnvironmentPackage, limits: RunLimits) -> tuple[str, ...]:
+    """Return the artifacts that the environment's class declares; none where it can't be imported."""
+    with suppress(OpenEnvError, FaultError, TimeoutError):
+        cls: Any = within(limits.answer_s, package.environment_class)
+        return tuple(cls.GRADED_FROM)
+    return ()
 
 
 def declaration_of(folder: Path) -> DeclaredRewards:
