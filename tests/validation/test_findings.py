@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from openenv.validation.findings import Check, Finding, fail, run_check, warn
+from openenv.validation.findings import Check, Figures, Finding, LeftOutError, fail, run_check, warn
 
 MIXED = (warn("a", "do this"), fail("b", "do that"), warn("c", "do this"))
 
@@ -38,3 +38,21 @@ def test_a_check_that_only_warns_has_one_result() -> None:
 def test_the_subject_stands_in_the_report() -> None:
     check: Check[None] = Check("static.x", "looks at x", lambda _: MIXED)
     assert run_check(check, None)[0].measured == {"subject": "looks at x", "findings": 1}
+
+
+def test_figures_are_measured() -> None:
+    check: Check[None] = Check("static.x", "looks at x", lambda _: [Figures({"tasks": 3}), fail("b", "do that")])
+    assert run_check(check, None)[0].measured == {"subject": "looks at x", "findings": 1, "tasks": 3}
+
+
+def _leave_out(_: None) -> list[Finding]:
+    raise LeftOutError("there is no x")
+
+
+def test_a_check_that_can_not_be_made_is_left_out_with_the_reason() -> None:
+    [result] = run_check(Check("static.x", "looks at x", _leave_out), None)
+    assert (result.status.value, result.evidence, result.measured) == (
+        "skip",
+        ["there is no x"],
+        {"subject": "looks at x"},
+    )

@@ -1,11 +1,11 @@
 """Checks and their findings."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from openenv.validation.report import CheckResult
+from openenv.validation.report import CheckResult, skipped
 from openenv.validation.types import CheckStatus, Severity
 
 SubjectT = TypeVar("SubjectT")
@@ -29,6 +29,17 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class Figures:
+    """Figures that a check measured, by their names, as JSON values."""
+
+    values: Mapping[str, Any]
+
+
+class LeftOutError(Exception):
+    """A check can't be made; the message is the reason."""
+
+
+@dataclass(frozen=True)
 class Check(Generic[SubjectT]):
     """Check of an environment: of its folder or, where that is another library's, of itself.
 
@@ -37,14 +48,14 @@ class Check(Generic[SubjectT]):
     Attributes:
         id: Its name in the report.
         measures: Its subject, for people.
-        find: Yields the faults.
+        find: Yields the faults, and what was measured. It raises `LeftOutError` where the check can't be made.
         warns_as: Id of its warnings, whose result is always in the report; its own id if it only warns. If it is empty,
             warnings have the check's id with ``_advice`` behind it, and a result where there are any.
     """
 
     id: str
     measures: str
-    find: Callable[[SubjectT], Iterable[Finding]]
+    find: Callable[[SubjectT], Iterable[Finding | Figures]]
     warns_as: str = ""
 
 
@@ -61,27 +72,35 @@ def warn(text: str, remedy: str) -> Finding:
 def run_check(check: Check[SubjectT], subject: SubjectT) -> list[CheckResult]:
     """Run a check, and return its result, and that of its warnings."""
     start = time.perf_counter()
-    findings = list(check.find(subject))
-    return results_of(check, findings, round(time.perf_counter() - start, 6))
+    try:
+        found = list(check.find(subject))
+    except LeftOutError as error:
+        left_out = skipped(check.id, str(error))
+        return [left_out.model_copy(update={"measured": {"subject": check.measures}})]
+    return results_of(check, found, round(time.perf_counter() - start, 6))
 
 
-def results_of(check: Check[SubjectT], findings: Sequence[Finding], duration_s: float) -> list[CheckResult]:
+def results_of(check: Check[SubjectT], found: Sequence[Finding | Figures], duration_s: float) -> list[CheckResult]:
     """Return the results of a check that has found something or nothing."""
+    findings = [each for each in found if isinstance(each, Finding)]
+    figures = {name: value for each in found if isinstance(each, Figures) for name, value in each.values.items()}
     if check.warns_as == check.id:
-        return [_result(check.id, check.measures, findings, duration_s)]
+        return [_result(check.id, check.measures, findings, duration_s, figures)]
     faults = [finding for finding in findings if finding.severity is Severity.FAIL]
     warnings = [finding for finding in findings if finding.severity is not Severity.FAIL]
-    results = [_result(check.id, check.measures, faults, duration_s)]
+    results = [_result(check.id, check.measures, faults, duration_s, figures)]
     if warnings or check.warns_as:
-        results.append(_result(check.warns_as or f"{check.id}{ADVICE}", check.measures, warnings, 0.0))
+        results.append(_result(check.warns_as or f"{check.id}{ADVICE}", check.measures, warnings, 0.0, {}))
     return results
 
 
-def _result(check_id: str, subject: str, findings: Sequence[Finding], duration_s: float) -> CheckResult:
+def _result(
+    check_id: str, subject: str, findings: Sequence[Finding], duration_s: float, figures: Mapping[str, Any]
+) -> CheckResult:
     return CheckResult(
         check_id=check_id,
         status=CheckStatus.FAIL if findings else CheckStatus.PASS,
-        measured={"subject": subject, "findings": len(findings)},
+        measured={"subject": subject, "findings": len(findings), **figures},
         evidence=[finding.text for finding in findings],
         remediation="\n".join(dict.fromkeys(finding.remedy for finding in findings)) or None,
         duration_s=duration_s,

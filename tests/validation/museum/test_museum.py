@@ -3,12 +3,23 @@
 import time
 
 import pytest
-from tests.validation.museum import games, judges, leaks, parts, programs, text_graders, tools, verifiers, work_folders
+from tests.validation.museum import (
+    games,
+    judges,
+    leaks,
+    many_episodes,
+    parts,
+    programs,
+    text_graders,
+    tools,
+    verifiers,
+    work_folders,
+)
 from tests.validation.museum.exhibit import EXHIBITS, Exhibit, findings
 
 from openenv.validation.report import CheckResult
 
-ROOMS = (games, judges, leaks, parts, programs, text_graders, tools, verifiers, work_folders)
+ROOMS = (games, judges, leaks, many_episodes, parts, programs, text_graders, tools, verifiers, work_folders)
 MAX_S = 5.0
 
 
