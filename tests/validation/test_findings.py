@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from openenv.validation.findings import Check, Finding, Measurement, fail, run_check, warn
+from openenv.validation.findings import Check, Finding, LeftOutError, Measurement, fail, run_check, warn
 
 MIXED = (warn("a", "do this"), fail("b", "do that"), warn("c", "do this"))
 
@@ -47,3 +47,16 @@ def test_what_was_measured_stands_in_the_result_of_the_faults_alone() -> None:
     assert (passed.status, passed.evidence) == ("pass", ["2 were left out"])
     assert passed.measured == {"subject": "looks at x", "findings": 0, "probes": 7, "left_out": 2}
     assert advice.measured == {"subject": "looks at x", "findings": 1}
+
+
+def _leave_out(_: None) -> list[Finding]:
+    raise LeftOutError("there is no x")
+
+
+def test_a_check_that_can_not_be_made_is_left_out_with_the_reason() -> None:
+    [result] = run_check(Check("static.x", "looks at x", _leave_out), None)
+    assert (result.status.value, result.evidence, result.measured) == (
+        "skip",
+        ["there is no x"],
+        {"subject": "looks at x"},
+    )

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from openenv.validation.report import CheckResult
+from openenv.validation.report import CheckResult, skipped
 from openenv.validation.types import CheckStatus, Severity
 
 SubjectT = TypeVar("SubjectT")
@@ -41,6 +41,10 @@ class Measurement:
     text: str = ""
 
 
+class LeftOutError(Exception):
+    """A check can't be made; the message is the reason."""
+
+
 @dataclass(frozen=True)
 class Check(Generic[SubjectT]):
     """Check of an environment: of its folder or, where that is another library's, of itself.
@@ -50,7 +54,7 @@ class Check(Generic[SubjectT]):
     Attributes:
         id: Its name in the report.
         measures: Its subject, for people.
-        find: Yields the faults, and what it measured.
+        find: Yields the faults, and what it measured. It raises `LeftOutError` where the check can't be made.
         warns_as: Id of its warnings, whose result is always in the report; its own id if it only warns. If it is empty,
             warnings have the check's id with ``_advice`` behind it, and a result where there are any.
     """
@@ -74,7 +78,11 @@ def warn(text: str, remedy: str) -> Finding:
 def run_check(check: Check[SubjectT], subject: SubjectT) -> list[CheckResult]:
     """Run a check, and return its result, and that of its warnings."""
     start = time.perf_counter()
-    found = list(check.find(subject))
+    try:
+        found = list(check.find(subject))
+    except LeftOutError as error:
+        left_out = skipped(check.id, str(error))
+        return [left_out.model_copy(update={"measured": {"subject": check.measures}})]
     return results_of(check, found, round(time.perf_counter() - start, 6))
 
 

@@ -121,7 +121,7 @@ def report_of_run(target: str, results: list[CheckResult], max_level: Level = Le
 
 
 def _levels_of_run(max_level: Level) -> list[Level]:
-    return [level for level in (Level.RUNTIME, Level.SEMANTIC) if level <= max_level]
+    return [level for level in (Level.RUNTIME, Level.SEMANTIC, Level.STATISTICAL) if level <= max_level]
 
 
 def _declared(folder: Path) -> NormalizedManifest | None:

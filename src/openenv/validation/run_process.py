@@ -24,13 +24,14 @@ from openenv.validation.report import CheckResult
 from openenv.validation.run_checks import RUN_CHECKS, each_results
 from openenv.validation.semantic.checks import SEMANTIC_CHECKS
 from openenv.validation.semantic.package import each_package_results
+from openenv.validation.statistical.checks import STATISTICAL_CHECKS, each_statistical_results
 from openenv.validation.trials import RunLimits
 from openenv.validation.types import Level
 
 _STANDARD_ERROR = 2
 _POLL_S = 0.1
 _RESULTS = TypeAdapter(list[CheckResult])
-_CHECKS: tuple[Check[Any], ...] = (*RUN_CHECKS, *SEMANTIC_CHECKS)
+_CHECKS: tuple[Check[Any], ...] = (*RUN_CHECKS, *SEMANTIC_CHECKS, *STATISTICAL_CHECKS)
 _END = "null"  # behind the last result
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>\S+)')
 _ENDED = "the player, the client or the models end it, with os._exit or by a crash in a library"
@@ -158,6 +159,8 @@ def _each_results(target: str, limits: RunLimits, level: Level) -> Iterator[list
         count += 1
     if level >= Level.SEMANTIC and count == len(RUN_CHECKS):
         yield from each_package_results(package, limits)
+    if level >= Level.STATISTICAL and count == len(RUN_CHECKS):
+        yield from each_statistical_results(package, limits)
 
 
 def main() -> NoReturn:

@@ -49,17 +49,25 @@ ResultT = TypeVar("ResultT")
 
 @dataclass(frozen=True)
 class RunLimits:
-    """Seconds that a run of an environment may take.
+    """Limits of a run of an environment.
 
     Attributes:
         answer_s: Seconds until an answer to one request.
-        play_s: Seconds for all trials with one process.
+        play_s: Seconds for all trials with one process, and for the episodes of a player whose rewards are compared.
         check_s: Seconds for one check, after which its process is killed, as it can't be interrupted otherwise.
+        tasks: Tasks on which players are compared; where these do not suffice for a difference, up to eight times more.
+        learning_steps: Optimiser steps of a training of the tiny policy; 0 for no training.
+        learning_seeds: Trainings, each with a seed of its own.
+        learning_s: Seconds for all trainings.
     """
 
     answer_s: float = 60.0
     play_s: float = 30.0
     check_s: float = 600.0
+    tasks: int = 32
+    learning_steps: int = 300
+    learning_seeds: int = 5
+    learning_s: float = 540.0
 
 
 @dataclass

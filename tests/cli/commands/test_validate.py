@@ -77,6 +77,17 @@ def test_the_report_goes_to_a_file_too(openenv: Any, tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.level("process")
+def test_the_statistical_level_shows_figures_and_the_training_can_be_left_out(openenv: Any, tmp_path: Path) -> None:
+    folder = scaffold(tmp_path, "my_env")
+    ended = openenv("validate", folder, "--level", "statistical", "--learning-steps", "0", "--json")
+    report = json.loads(ended.stdout)
+    found = {each["check_id"]: each for each in report["results"] if each["check_id"].startswith("statistical.")}
+    assert report["levels_run"] == [1, 2, 3, 4]
+    assert found["statistical.difficulty_separation"]["measured"]["tasks"] >= 32
+    assert {name for name, each in found.items() if each["status"] != "pass"} == {"statistical.learnability"}
+
+
 def test_installed_environments_go_by_their_names(openenv: Any) -> None:
     assert openenv("validate", "wordle", *RUN, timeout_s=PATIENCE_S).returncode == 0
 

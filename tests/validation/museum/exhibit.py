@@ -23,12 +23,13 @@ from openenv.validation.findings import ADVICE
 from openenv.validation.report import CheckResult
 from openenv.validation.semantic.checks import each_semantic_results
 from openenv.validation.semantic.graded import DeclaredRewards, GradedEnvironment
+from openenv.validation.statistical.checks import each_sample_results
 from openenv.validation.trials import RunLimits
 from openenv.validation.types import CheckStatus
 
 MUSEUM = Path(__file__).parent
 # A busy machine is no reason to leave exploits out.
-LIMITS = RunLimits(play_s=1000.0)
+LIMITS = RunLimits(play_s=1000.0, tasks=16)
 Player = Callable[[Any], Any]
 
 
@@ -42,6 +43,7 @@ class Exhibit:
         make_player: Makes its scripted player.
         declared: Declaration about its rewards.
         evidence: Part of the finding's text.
+        compares: Whether its check is one of those that compare players, which are made of it too.
     """
 
     broken: type[Environment[Any, Any, Any]]
@@ -49,6 +51,7 @@ class Exhibit:
     make_player: Callable[[int], Player]
     declared: DeclaredRewards = field(default_factory=DeclaredRewards)
     evidence: str = ""
+    compares: bool = False
 
     @property
     def name(self) -> str:
@@ -67,12 +70,14 @@ def exhibit(
     make_player: Callable[[int], Player] | None = None,
     declared: DeclaredRewards | None = None,
     evidence: str = "",
+    *,
+    compares: bool = False,
 ) -> Callable[[type], type]:
     """Add a class to the museum; its player is ``make_player`` of the class by default."""
 
     def add(cls: Any) -> Any:
         player = make_player or cls.make_player
-        EXHIBITS.append(Exhibit(cls, check, player, declared or DeclaredRewards(), evidence))
+        EXHIBITS.append(Exhibit(cls, check, player, declared or DeclaredRewards(), evidence, compares))
         return cls
 
     return add
@@ -97,8 +102,10 @@ def findings(exhibit: Exhibit, served: type[Environment[Any, Any, Any]]) -> dict
     """Return the results of the checks that find something."""
     with graded(exhibit, served) as environment:
         results = [result for found in each_semantic_results(environment) for result in found]
+        if exhibit.compares:
+            results += [result for found in each_sample_results(environment) for result in found]
     found = [result for result in results if result.status is not CheckStatus.PASS]
-    return {result.check_id.removeprefix("semantic.").removesuffix(ADVICE): result for result in found}
+    return {result.check_id.rpartition(".")[2].removesuffix(ADVICE): result for result in found}
 
 
 # --- Bases of exhibits -----------------------------------------------------------------------------------------------

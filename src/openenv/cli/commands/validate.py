@@ -32,6 +32,7 @@ from openenv.validation.run_process import run_in_process
 from openenv.validation.runner import run_validation
 from openenv.validation.runtime.artifacts import write_runtime_bundle
 from openenv.validation.signature import SignatureError, UnsupportedPackageError, detect_signature
+from openenv.validation.statistical.figures import figure_text
 from openenv.validation.trials import RunLimits
 from openenv.validation.types import CheckStatus, Lane, Level, Severity, Verdict
 from openenv.validation.url_checks import TIMEOUT_S, UrlReport, validate_url
@@ -71,8 +72,8 @@ LevelName = Annotated[
     typer.Option(
         "--level",
         metavar="LEVEL",
-        help="Highest level of checks: static runs nothing, runtime plays episodes, semantic and statistical judge "
-        "tasks and rewards.",
+        help="Highest level of checks: static runs nothing, runtime plays episodes, semantic judges tasks and rewards, "
+        "statistical compares players over many episodes, and trains.",
     ),
 ]
 SkipBuild = Annotated[bool, typer.Option("--skip-build", help="With the policies v1 and v2: build and run nothing.")]
@@ -83,6 +84,14 @@ Policy = Annotated[
         help=f"Policy with the checks and the weight of each: {OWN_POLICY}, v1 or v2.  [default: "
         f"{OWN_POLICY}; v2 for a folder whose openenv.yaml has `validation:`, v1 at the level static]",
         show_default=False,
+    ),
+]
+LearningSteps = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        metavar="N",
+        help="At the level statistical: optimiser steps of each training of the tiny policy; 0 leaves it out.",
     ),
 ]
 Local = Annotated[bool, typer.Option("--local", help="Read TARGET as no URL.", hidden=True)]
@@ -121,6 +130,7 @@ def validate(
     level: LevelName = "semantic",
     skip_build: SkipBuild = False,
     policy: Policy = None,
+    learning_steps: LearningSteps = RunLimits.learning_steps,
     local: Local = False,
     verbose: Verbose = False,
     as_json: AsJson = False,
@@ -152,7 +162,7 @@ def validate(
                 report: Report = _server_report(address, timeout_s, must_answer=url is None)
             else:
                 max_level = LEVELS[level] if run else Level.STATIC
-                validation = _Validation(max_level, skip_build, policy, timeout_s, local, output)
+                validation = _Validation(max_level, skip_build, policy, timeout_s, learning_steps, local, output)
                 if mutants:
                     planted = validation.mutants("." if target is None else target, max_mutants, seed, jobs, as_json)
                     _show_mutants(planted, output, as_json=as_json)
@@ -247,13 +257,14 @@ class _Validation:
     skip_build: bool
     policy: str | None
     timeout_s: float | None
+    learning_steps: int
     local: bool
     output: Path | None
 
     @property
     def limits(self) -> RunLimits:
         """Limits of a run."""
-        return RunLimits(self.timeout_s or RunLimits.answer_s)
+        return RunLimits(self.timeout_s or RunLimits.answer_s, learning_steps=self.learning_steps)
 
     @property
     def bundle(self) -> Path | None:
@@ -351,10 +362,18 @@ def _print(report: ValidationReport, console: Console, *, verbose: bool) -> None
         subject = escape(str(result.measured.get("subject", "")))
         line = f"  [{COLORS[word]}]{word:<5}[/] {result.check_id} ({result.duration_s:.2f}s)  {subject}"
         console.print(line.rstrip())
+        if figures := _figures(result):
+            console.print(f"          {figures}", style="dim")
         if result.status is not CheckStatus.PASS:
             _print_evidence(result, console, len(result.evidence) if verbose else MAX_EVIDENCE)
     word = report.verdict.name
     console.print(f"Verdict: [{COLORS[word]}]{word}[/]")
+
+
+def _figures(result: CheckResult) -> str:
+    """Return the figures that a check measured, in one line, without those that are lists of others."""
+    shown = {name: figure_text(value) for name, value in result.measured.items() if name not in ("subject", "findings")}
+    return ", ".join(f"{name.replace('_', ' ')} {text}" for name, text in shown.items() if text)
 
 
 def _word(result: CheckResult, policy: SeverityPolicy) -> str:

@@ -147,7 +147,13 @@ def play_actions(
 
 
 def play_player(
-    client: Client, task: Mapping[str, Any], player: Player, max_steps: int, answer_s: float, seconds: float
+    client: Client,
+    task: Mapping[str, Any],
+    player: Player,
+    max_steps: int,
+    answer_s: float,
+    seconds: float,
+    max_refusals: int = 0,
 ) -> GradedEpisode:
     """Play an episode with a player.
 
@@ -158,17 +164,26 @@ def play_player(
         max_steps: Steps after which the episode is left.
         answer_s: Seconds that the player may take for an action.
         seconds: Seconds after the reset after which the episode is left.
+        max_refusals: Number of refused actions after which the episode is left; after each, the player gets the same
+            observation again. 0: a refused action fails the episode.
     """
     episode = GradedEpisode(task)
     try:
         result = within(2 * answer_s, client.reset, **task)
         episode.first = GradedAnswer.of(result)
-        clock = Clock(seconds)
-        while not result.done and len(episode.actions) < max_steps and not clock.is_over:
+        clock, refusals = Clock(seconds), 0
+        while not result.done and len(episode.actions) < max_steps and refusals <= max_refusals and not clock.is_over:
             action = within(answer_s, player, result.observation)
             episode.actions.append(action_fields(action))
-            result = within(2 * answer_s, client.step, action)
-            episode.answers.append(GradedAnswer.of(result))
+            try:
+                result = within(2 * answer_s, client.step, action)
+                answer = GradedAnswer.of(result)
+            except (RequestRejectedError, ServerExecutionError) as error:
+                refusal = _refusal(error)
+                if refusal is None or not max_refusals:
+                    raise
+                answer, refusals = GradedAnswer(refusal=refusal), refusals + 1
+            episode.answers.append(answer)
     except (OpenEnvError, FaultError, TimeoutError) as error:
         episode.fault = where(error)
         del episode.actions[len(episode.answers) :]
@@ -178,9 +193,17 @@ def play_player(
 def _answer(client: Client, action: Action) -> GradedAnswer:
     try:
         return GradedAnswer.of(client.step(action))
-    except (RequestRejectedError, ServerSessionError, ConfigurationError) as error:  # the second after the end
+    except (ServerSessionError, ConfigurationError) as error:  # the first after the end
         return GradedAnswer(refusal=str(error))
-    except ServerExecutionError as error:
-        if error.message.startswith(_REFUSING):
-            return GradedAnswer(refusal=error.message)
-        raise
+    except (RequestRejectedError, ServerExecutionError) as error:
+        refusal = _refusal(error)
+        if refusal is None:
+            raise
+        return GradedAnswer(refusal=refusal)
+
+
+def _refusal(error: RequestRejectedError | ServerExecutionError) -> str | None:
+    """Return the message by which an action was refused; ``None`` where the environment itself failed."""
+    if isinstance(error, RequestRejectedError):
+        return str(error)
+    return error.message if error.message.startswith(_REFUSING) else None

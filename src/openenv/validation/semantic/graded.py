@@ -128,6 +128,14 @@ class GradedEnvironment:
         return EnvironmentTools.of(self.client, self.tasks[0])
 
     @cached_property
+    def player_tools(self) -> EnvironmentTools:
+        """The same for the client of the scripted player."""
+        if self._player_client is self.client:
+            return self.tools
+        self.client.disconnect()
+        return EnvironmentTools.of(self._player_client, self.tasks[0])
+
+    @cached_property
     def splits(self) -> dict[str, int]:
         """Number of tasks of each split; empty where the environment lists none."""
         counts: dict[str, int] = {}
@@ -142,9 +150,13 @@ class GradedEnvironment:
         """Arguments of the resets: a sample of the tasks where the environment lists them, else seeds."""
         if not self.splits:
             return [{"seed": seed} for seed in range(1, MAX_TASKS + 1)]
+        return self.listed_tasks(MAX_TASKS)
+
+    def listed_tasks(self, number: int) -> list[Mapping[str, Any]]:
+        """Return the arguments of the resets of listed tasks of one split, evenly spaced, so many at most."""
         split = next((each for each in _SPLITS if each in self.splits), next(iter(self.splits)))
         count = self.splits[split]
-        indices = sorted({number * count // MAX_TASKS for number in range(MAX_TASKS)})
+        indices = sorted({each * count // number for each in range(number)})
         return [{"split": split, "index": index, "seed": 1} for index in indices]
 
     @property
@@ -162,19 +174,20 @@ class GradedEnvironment:
             ends = all(episode.is_over or episode.fault is not None for episode in episodes)
             if (episodes and clock.is_over) or (not self.has_tasks and _are_same(episodes)):
                 break
-            episodes.append(self._play_oracle(task, self.make_player, MAX_STEPS if ends else FEW_STEPS))
+            episodes.append(self.play_scripted(task, self.make_player, MAX_STEPS if ends else FEW_STEPS))
         # A game of chance may be lost five times.
         seed = len(self.tasks)
         while not self.has_tasks and not any(each.total > 0 for each in episodes) and seed < MAX_SEEDS:
             seed += 1
             if clock.is_over or episodes[-1].fault is not None:
                 break
-            episodes.append(self._play_oracle({"seed": seed}, self.make_player, MAX_STEPS))
+            episodes.append(self.play_scripted({"seed": seed}, self.make_player, MAX_STEPS))
         return episodes
 
-    def _play_oracle(
-        self, task: Mapping[str, Any], make_player: Callable[[int], Player], max_steps: int
+    def play_scripted(
+        self, task: Mapping[str, Any], make_player: Callable[[int], Player], max_steps: int, max_refusals: int = 0
     ) -> GradedEpisode:
+        """Play a task with a player whose observations and actions are those of the scripted player's client."""
         try:
             player = within(self.limits.answer_s, make_player, int(task.get("seed", 1)))
         except (OpenEnvError, FaultError, TimeoutError) as error:  # all that `within` lets through
@@ -182,7 +195,9 @@ class GradedEnvironment:
         own = self._player_client
         if own is not self.client:
             self.client.disconnect()
-        episode = play_player(own, task, player, max_steps, self.limits.answer_s, self.limits.play_s * _ORACLE)
+        episode = play_player(
+            own, task, player, max_steps, self.limits.answer_s, self.limits.play_s * _ORACLE, max_refusals
+        )
         if own is not self.client:
             own.disconnect()
         return episode
