@@ -87,12 +87,7 @@ def _is_rule(code: Code, node: ast.expr) -> bool:
 
 def _swapped_arithmetic(code: Code) -> Iterator[Mutation]:
     for node in code.of_type(ast.BinOp):
-        if (
-            isinstance(node, ast.BinOp)
-            and type(node.op) in _ARITHMETIC
-            and _is_rule(code, node)
-            and _may_be_numbers(node)
-        ):
+        if type(node.op) in _ARITHMETIC and _is_rule(code, node) and _may_be_numbers(node):
             other = _ARITHMETIC[type(node.op)]()
             yield code.replace(node, ast.unparse(ast.BinOp(node.left, other, node.right)))
 

@@ -4,7 +4,8 @@ import os
 import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -290,20 +291,21 @@ def _try(original: _Original, mutant: Mutant, level: Level, limits: RunLimits, s
         return MutantResult(mutant, MutantOutcome.UNDECIDED)
     with copied(original.source, mutant) as folder:
         options = _options(folder, original.source, stop)
-        until = begun + original.limit_s
-        for found in each_folder_results(read_source(folder), level, limits, options):
-            result = next((each for each in found if _is_new(each, original.known)), None)
-            if result is not None:
-                return MutantResult(
-                    mutant,
-                    MutantOutcome.FOUND,
-                    result.check_id,
-                    " ".join(result.evidence[:1]),
-                    is_failure=bool(failing([result], policy_with([result]))),
-                    seconds=time.monotonic() - begun,
-                )
-            if time.monotonic() > until:
-                return MutantResult(mutant, MutantOutcome.UNDECIDED, seconds=time.monotonic() - begun)
+        limits = replace(limits, check_s=min(limits.check_s, original.limit_s))
+        with closing(each_folder_results(read_source(folder), level, limits, options)) as each_results:
+            for found in each_results:
+                result = next((each for each in found if _is_new(each, original.known)), None)
+                if result is not None:
+                    return MutantResult(
+                        mutant,
+                        MutantOutcome.FOUND,
+                        result.check_id,
+                        " ".join(result.evidence[:1]),
+                        is_failure=bool(failing([result], policy_with([result]))),
+                        seconds=time.monotonic() - begun,
+                    )
+                if time.monotonic() - begun > original.limit_s:
+                    return MutantResult(mutant, MutantOutcome.UNDECIDED, seconds=time.monotonic() - begun)
         answers = replay(folder, original.transcript.episodes, limits, original.limit_s, options)
     outcome, evidence = _compared(original, answers)
     return MutantResult(mutant, outcome, evidence=evidence, seconds=time.monotonic() - begun)
