@@ -320,6 +320,13 @@ WHEN_RUN = [
         status="warn",
     ),
     Broken(
+        "another answer than that on record",
+        "runtime.recorded_episodes",
+        "an episode on record has other answers, episode 0, request 0: ",
+        [],
+        {"tests/golden_episodes.json": '[[[{"type": "reset", "data": {"seed": 1}}, "{}"]]]'},
+    ),
+    Broken(
         "a seed that is always the same",
         "runtime.seed_effect",
         "9 seeds give the same episode, though reset draws from its seed",
@@ -327,10 +334,10 @@ WHEN_RUN = [
         status="warn",
     ),
     Broken(
-        "a state that counts no steps",
+        "a state that counts one step too many",
         "runtime.state_contract",
-        "the state has the step_count 0 after ",
-        _at("in state", "state.step_count = 0"),
+        "the state has the step_count 1 after a reset",
+        _at("in state", "state.step_count += 1"),
         status="warn",
     ),
     Broken(

@@ -1,6 +1,6 @@
 """Validation by the policy of this package: of folders, with or without declarations, and of what has no folder."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -63,7 +63,7 @@ def validate_folder(folder: Path, max_level: Level = Level.STATIC, limits: RunLi
 
 def each_folder_results(
     source: Source, max_level: Level, limits: RunLimits, options: ProcessOptions | None = None
-) -> Iterator[list[CheckResult]]:
+) -> Generator[list[CheckResult], None, None]:
     """Iterate over the results of this package's checks: those of the folder at once, then those of each run check.
 
     Args:

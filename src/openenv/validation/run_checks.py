@@ -8,7 +8,7 @@ is a finding like any other.
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import cached_property, partial
 from typing import Any, NamedTuple, Self
 
@@ -37,6 +37,8 @@ from openenv.core.wire.names import FINITE_VARIABLE
 from openenv.validation.code_checks import Function, accepted, passes_on, reset_method
 from openenv.validation.findings import Check, Finding, fail, run_check, warn
 from openenv.validation.report import CheckResult
+from openenv.validation.runtime.recorded import RECORD, first_unlike, read_recorded
+from openenv.validation.runtime.transport import FAULTS
 from openenv.validation.runtime.varied_process import Variation, VariedProcessProvider
 from openenv.validation.source import read_source
 from openenv.validation.trials import (
@@ -65,7 +67,9 @@ _REPEAT = "Draw all that is random from the seed, and let nothing depend on the 
 _STATE = "Keep what belongs to an episode in the instance, and no state in modules, classes, caches and variables."
 _CAPACITY_WAIT_S = 10.0
 _OK = 200
-_EPISODE_ID = "validated-episode"
+_EPISODE_ID, _OTHER_EPISODE_ID = "validated-episode", "validated-episode-2"
+MAX_STATES = 6
+"""Episodes whose states are read."""
 MAX_SEEDS = 8
 """Further seeds that are tried, until one is another episode."""
 
@@ -138,6 +142,11 @@ class Running:
         client = self.package.client_class()(provider=server, message_timeout_s=self.limits.answer_s).sync()
         self._exits.callback(client.close)
         return client
+
+    @property
+    def base_url(self) -> str:
+        """Address of the first server."""
+        return self._provider.base_url
 
     @cached_property
     def reset_method(self) -> Function | None:
@@ -405,6 +414,23 @@ def _find_in_sessions(running: Running) -> Iterator[Finding]:
         )
 
 
+def _find_in_recorded(running: Running) -> Iterator[Finding]:
+    """Find answers that are not those of the episodes on record."""
+    episodes = read_recorded(running.package.folder)
+    if episodes is None:
+        return
+    running.client.disconnect()
+    try:
+        unlike = first_unlike(running.base_url, episodes, running.limits.answer_s)
+    except FAULTS as error:
+        unlike = f"{type(error).__name__}: {error}"
+    if unlike is not None:
+        yield fail(
+            f"an episode on record has other answers, {unlike}",
+            f"Correct what changed; if it is meant so, record {RECORD} anew, and raise the version.",
+        )
+
+
 def _find_in_seed_effect(running: Running) -> Iterator[Finding]:
     """Find a seed without an effect, in code that draws from it: the same actions have the same answers with any."""
     trials = [trial for trial in running.trials if trial.fault is None]
@@ -423,39 +449,41 @@ def _find_in_seed_effect(running: Running) -> Iterator[Finding]:
 
 def _find_in_state(running: Running) -> Iterator[Finding]:
     """Find a state that has another episode's name, or another count of steps."""
-    trial = next((trial for trial in running.trials if trial.fault is None and trial.actions), None)
-    if trial is None:
-        return
+    anew = Trials(running.client, running.limits)
+    trials = [trial for trial in running.trials if trial.fault is None and trial.actions]
+    for trial in trials[:MAX_STATES]:
+        if anew.is_out_of_time:
+            return
+        with suppress(OpenEnvError):  # which the checks before have reported
+            found = _state_fault(running, trial.actions[:FEW_STEPS])
+            if found is not None:
+                yield warn(f"{found[0]} ({trial.name})", found[1])
+                return
+
+
+def _state_fault(running: Running, actions: Sequence[dict[str, Any]]) -> tuple[str, str] | None:
+    """Return what is wrong with the states of an episode and of the next reset, and the remedy."""
     client = running.client
-    try:
-        client.disconnect()
-        client.reset(seed=SEED, episode_id=_EPISODE_ID)
-        first = _state_fields(client)
-        count = sum(_is_accepted(client, action) for action in trial.actions[:FEW_STEPS])
-        last = _state_fields(client)
-        client.reset(seed=SEED, episode_id=f"{_EPISODE_ID}-2")
-        next_one = _state_fields(client)
-    except OpenEnvError:  # which the checks before have reported
-        return
-    names_it = running.reset_method is not None and "episode_id" in accepted(running.reset_method)
-    for state, name in ((first, _EPISODE_ID), (next_one, f"{_EPISODE_ID}-2")):
-        found = state.get("episode_id")
-        if names_it and "episode_id" in state and found != name:
-            yield warn(
-                f"the state has the episode_id {found!r} after a reset with {name!r}",
-                "Keep the name of the episode that reset gets, and make one up where there is none.",
-            )
-            break
-    sent = len(trial.actions[:FEW_STEPS])
-    for state, least, most in ((first, 0, 0), (last, count, sent), (next_one, 0, 0)):
-        steps = state.get("step_count")
-        if isinstance(steps, int) and not least <= steps <= most:
-            done = f"{count} accepted actions" if state is last else "a reset"
-            yield warn(
-                f"the state has the step_count {steps} after {done}",
-                "Count each action that is not refused, and begin with 0 in reset.",
-            )
-            break
+    client.disconnect()
+    client.reset(seed=SEED, episode_id=_EPISODE_ID)
+    first = _state_fields(client)
+    count = sum(_is_accepted(client, action) for action in actions)
+    last = _state_fields(client)
+    client.reset(seed=SEED, episode_id=_OTHER_EPISODE_ID)
+    other = _state_fields(client)
+    if all(not state.get("episode_id") and not state.get("step_count") for state in (first, last, other)):
+        return None  # an environment that keeps no state
+    if running.reset_method is not None and "episode_id" in accepted(running.reset_method):
+        for state, name in ((first, _EPISODE_ID), (other, _OTHER_EPISODE_ID)):
+            if state.get("episode_id", name) != name:
+                text = f"the state has the episode_id {state['episode_id']!r} after a reset with {name!r}"
+                return text, "Keep the name of the episode that reset gets, and make one up where there is none."
+    for state, least, most in ((first, 0, 0), (last, count, len(actions)), (other, 0, 0)):
+        if not least <= state.get("step_count", least) <= most:
+            after = f"{count} accepted actions" if state is last else "a reset"
+            text = f"the state has the step_count {state['step_count']} after {after}"
+            return text, "Count each action that is not refused, and begin with 0 in reset."
+    return None
 
 
 def _is_accepted(client: Client, action: dict[str, Any]) -> bool:
@@ -536,6 +564,7 @@ RUN_CHECKS = (
     Check("runtime.tool_declaration_accuracy", "each action is a tool with the action's fields", _find_in_tools),
     Check("runtime.play", "an episode with the scripted player, and with each kind of action", _find_in_play),
     Check("runtime.episode_end", "an episode ends", _find_in_end),
+    Check("runtime.recorded_episodes", "the answers to the episodes on record", _find_in_recorded),
     Check("runtime.state_contract", "the state has the episode's name and count of steps", _find_in_state),
     Check(
         "runtime.seed_effect",

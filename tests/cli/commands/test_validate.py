@@ -221,7 +221,14 @@ class TestRunning:
         report = json.loads(openenv("validate", folder, *RUN, "--json", timeout_s=PATIENCE_S).stdout)
         assert report["levels_run"] == [Level.STATIC, Level.RUNTIME]
         checks = ["startup", "reset", "seed_control", "tool_declaration_accuracy", "play", "episode_end"]
-        checks += ["process_isolation", "episode_determinism", "episode_isolation"]
+        checks += [
+            "recorded_episodes",
+            "state_contract",
+            "seed_effect",
+            "process_isolation",
+            "episode_determinism",
+            "episode_isolation",
+        ]
         ids = [result["check_id"] for result in report["results"]]
         assert ids[-len(checks) :] == [f"runtime.{check}" for check in checks]
 

@@ -7,14 +7,14 @@ from rich.console import Console
 from openenv.cli.views.mutants import print_mutants, print_result
 from openenv.validation import Level
 from openenv.validation.mutants.mutating import Mutant
-from openenv.validation.mutants.outcomes import MutantResult, MutantsReport, Outcome
+from openenv.validation.mutants.outcomes import MutantOutcome, MutantResult, MutantsReport
 
 FOUND = MutantResult(
-    Mutant("fix_seed", "server/env.py", 7, "the seed is always 7", ""), Outcome.FOUND, "runtime.seed_effect"
+    Mutant("fix_seed", "server/env.py", 7, "the seed is always 7", ""), MutantOutcome.FOUND, "runtime.seed_effect"
 )
 SURVIVOR = MutantResult(
     Mutant("off_by_one", "server/env.py", 9, "moves[0] becomes moves[1]", ""),
-    Outcome.SURVIVED,
+    MutantOutcome.SURVIVED,
     evidence="differs in 0.1.text",
 )
 REPORT = MutantsReport("env", Level.SEMANTIC, 0, 12, ("static.paths",), (FOUND, SURVIVOR), 3.4)

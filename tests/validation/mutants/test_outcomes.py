@@ -8,7 +8,7 @@ from tests.support.broken_environments import ENVIRONMENT, Broken
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 from openenv.validation import Level
 from openenv.validation.mutants.mutating import Mutant
-from openenv.validation.mutants.outcomes import MutantResult, MutantsReport, Outcome, try_mutants
+from openenv.validation.mutants.outcomes import MutantOutcome, MutantResult, MutantsReport, try_mutants
 from openenv.validation.trials import RunLimits
 
 pytestmark = pytest.mark.level("process")
@@ -25,10 +25,10 @@ STEP = f"""\
             seen = "odd"
 """
 OPERATORS = {
-    "fix_seed": (Outcome.FOUND, "runtime.seed_effect", "9 seeds give the same episode"),
-    "swap_arithmetic": (Outcome.FOUND, "runtime.play", "no answer within 3 s"),
-    "drop_check": (Outcome.NO_EFFECT, "", ""),
-    "negate_condition": (Outcome.SURVIVED, "", "observation.seen"),
+    "fix_seed": (MutantOutcome.FOUND, "runtime.seed_effect", "9 seeds give the same episode"),
+    "swap_arithmetic": (MutantOutcome.FOUND, "runtime.play", "no answer within 3 s"),
+    "drop_check": (MutantOutcome.NO_EFFECT, "", ""),
+    "negate_condition": (MutantOutcome.SURVIVED, "", "observation.seen"),
 }
 
 
@@ -85,7 +85,7 @@ def walk_text(report: MutantsReport) -> str:
 
 
 def test_nothing_is_known_without_an_effect() -> None:
-    result = MutantResult(Mutant("drop_check", "env.py", 1, "", ""), Outcome.NO_EFFECT)
+    result = MutantResult(Mutant("drop_check", "env.py", 1, "", ""), MutantOutcome.NO_EFFECT)
     report = MutantsReport("env", Level.RUNTIME, 0, 1, (), (result,), 1.0)
     assert report.worth == "No mutant has an effect, so nothing is known of what a pass is worth."
 

@@ -5,9 +5,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from openenv.validation.mutants.environment_operators import OPERATORS
-from openenv.validation.mutants.outcomes import MutantResult, MutantsReport, Outcome
+from openenv.validation.mutants.outcomes import MutantOutcome, MutantResult, MutantsReport
 
-_COLOURS = {Outcome.FOUND: "green", Outcome.NO_EFFECT: "dim", Outcome.SURVIVED: "red", Outcome.UNDECIDED: "yellow"}
+_COLOURS = {
+    MutantOutcome.FOUND: "green",
+    MutantOutcome.NO_EFFECT: "dim",
+    MutantOutcome.SURVIVED: "red",
+    MutantOutcome.UNDECIDED: "yellow",
+}
 
 
 def print_result(result: MutantResult, console: Console) -> None:
@@ -24,14 +29,14 @@ def print_mutants(report: MutantsReport, console: Console) -> None:
     for heading in ("mutants", "found", "survived", "without effect", "undecided"):
         table.add_column(heading, justify="right")
     for name in [*(each.name for each in OPERATORS), None]:
-        counts = {outcome: report.count(outcome, name) for outcome in Outcome}
+        counts = {outcome: report.count(outcome, name) for outcome in MutantOutcome}
         if any(counts.values()):
-            columns = [Outcome.FOUND, Outcome.SURVIVED, Outcome.NO_EFFECT, Outcome.UNDECIDED]
+            columns = [MutantOutcome.FOUND, MutantOutcome.SURVIVED, MutantOutcome.NO_EFFECT, MutantOutcome.UNDECIDED]
             row = [str(each) for each in (sum(counts.values()), *(counts[outcome] for outcome in columns))]
             table.add_row(name or "all", *row, style="bold" if name is None else None)
     console.print(table)
     for result in report.results:
-        if result.outcome in (Outcome.SURVIVED, Outcome.UNDECIDED):
+        if result.outcome in (MutantOutcome.SURVIVED, MutantOutcome.UNDECIDED):
             mutant = result.mutant
             where = escape(f"{mutant.file}:{mutant.line}: {mutant.change}")
             console.print(f"  [red]{result.outcome.value}[/] {mutant.operator} {where}")

@@ -2,10 +2,12 @@
 
 import os
 import time
-from collections.abc import Callable, Collection
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import closing
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -29,7 +31,7 @@ _MIN_LIMIT_S, _TIMES = 120.0, 6.0
 _NEEDED = (*NEEDED_TO_RUN, "runtime.startup", "runtime.reset", "runtime.play")
 
 
-class Outcome(StrEnum):
+class MutantOutcome(StrEnum):
     """Outcome of a mutant.
 
     Attributes:
@@ -59,7 +61,7 @@ class MutantResult:
     """
 
     mutant: Mutant
-    outcome: Outcome
+    outcome: MutantOutcome
     check: str = ""
     evidence: str = ""
     is_failure: bool = False
@@ -88,7 +90,7 @@ class MutantsReport:
     results: tuple[MutantResult, ...]
     seconds: float
 
-    def count(self, outcome: Outcome, operator: str | None = None) -> int:
+    def count(self, outcome: MutantOutcome, operator: str | None = None) -> int:
         """Count the mutants with an outcome, of one operator or of all."""
         return sum(
             each.outcome is outcome and (operator is None or each.mutant.operator == operator) for each in self.results
@@ -96,8 +98,8 @@ class MutantsReport:
 
     @property
     def worth(self) -> str:
-        """How much it is worth that the environment passes, in a sentence."""
-        found, effective = self.count(Outcome.FOUND), len(self.results) - self.count(Outcome.NO_EFFECT)
+        """Sentence about what it is worth that the environment passes."""
+        found, effective = self.count(MutantOutcome.FOUND), len(self.results) - self.count(MutantOutcome.NO_EFFECT)
         if not effective:
             return "No mutant has an effect, so nothing is known of what a pass is worth."
         return (
@@ -114,12 +116,12 @@ class MutantsReport:
             "possible": self.possible,
             "known": list(self.known),
             "seconds": round(self.seconds, 1),
-            "totals": {outcome.value: self.count(outcome) for outcome in Outcome},
+            "totals": {outcome.value: self.count(outcome) for outcome in MutantOutcome},
             "operators": [
                 {
                     "operator": each.name,
                     "fault": each.fault,
-                    **{outcome.value: self.count(outcome, each.name) for outcome in Outcome},
+                    **{outcome.value: self.count(outcome, each.name) for outcome in MutantOutcome},
                 }
                 for each in OPERATORS
             ],
@@ -206,12 +208,31 @@ def try_mutants(
     original = _examine(read_source(folder), level, limits, stop)
     possible = mutants_of(original.source, original.transcript.lines, operators)
     chosen = choose(possible, count, seed)
+    validate = partial(_try, original, level=level, limits=limits, stop=stop)
+    results = _each_tried(validate, chosen, jobs or default_jobs(), stop, show)
+    return MutantsReport(
+        target=str(original.source.folder),
+        level=level,
+        seed=seed,
+        possible=sum(map(len, possible.values())),
+        known=tuple(sorted(original.known)),
+        results=tuple(results),
+        seconds=time.monotonic() - begun,
+    )
+
+
+def _each_tried(
+    validate: Callable[[Mutant], MutantResult],
+    mutants: Sequence[Mutant],
+    jobs: int,
+    stop: Event,
+    show: Callable[[MutantResult], None] | None,
+) -> list[MutantResult]:
+    """Validate mutants, some at once, and return their results in the same order."""
     results: dict[int, MutantResult] = {}
-    executor = ThreadPoolExecutor(jobs or default_jobs(), thread_name_prefix="mutants")
+    executor = ThreadPoolExecutor(jobs, thread_name_prefix="mutants")
     try:
-        futures: dict[Future[MutantResult], int] = {
-            executor.submit(_try, original, mutant, level, limits, stop): number for number, mutant in enumerate(chosen)
-        }
+        futures = {executor.submit(validate, mutant): number for number, mutant in enumerate(mutants)}
         for future in as_completed(futures):
             results[futures[future]] = future.result()
             if show is not None:
@@ -219,15 +240,7 @@ def try_mutants(
     finally:
         stop.set()  # which ends what an interrupt has left
         executor.shutdown(cancel_futures=True)
-    return MutantsReport(
-        target=str(original.source.folder),
-        level=level,
-        seed=seed,
-        possible=sum(map(len, possible.values())),
-        known=tuple(sorted(original.known)),
-        results=tuple(result for _, result in sorted(results.items())),
-        seconds=time.monotonic() - begun,
-    )
+    return [results[number] for number in range(len(mutants))]
 
 
 def _examine(source: Source, level: Level, limits: RunLimits, stop: Event) -> _Original:
@@ -275,23 +288,24 @@ def _try(original: _Original, mutant: Mutant, level: Level, limits: RunLimits, s
     """Validate a mutant up to the first finding; where there is none, compare its answers."""
     begun = time.monotonic()
     if stop.is_set():
-        return MutantResult(mutant, Outcome.UNDECIDED)
+        return MutantResult(mutant, MutantOutcome.UNDECIDED)
     with copied(original.source, mutant) as folder:
         options = _options(folder, original.source, stop)
-        until = begun + original.limit_s
-        for found in each_folder_results(read_source(folder), level, limits, options):
-            result = next((each for each in found if _is_new(each, original.known)), None)
-            if result is not None:
-                return MutantResult(
-                    mutant,
-                    Outcome.FOUND,
-                    result.check_id,
-                    " ".join(result.evidence[:1]),
-                    is_failure=bool(failing([result], policy_with([result]))),
-                    seconds=time.monotonic() - begun,
-                )
-            if time.monotonic() > until:
-                return MutantResult(mutant, Outcome.UNDECIDED, seconds=time.monotonic() - begun)
+        limits = replace(limits, check_s=min(limits.check_s, original.limit_s))
+        with closing(each_folder_results(read_source(folder), level, limits, options)) as each_results:
+            for found in each_results:
+                result = next((each for each in found if _is_new(each, original.known)), None)
+                if result is not None:
+                    return MutantResult(
+                        mutant,
+                        MutantOutcome.FOUND,
+                        result.check_id,
+                        " ".join(result.evidence[:1]),
+                        is_failure=bool(failing([result], policy_with([result]))),
+                        seconds=time.monotonic() - begun,
+                    )
+                if time.monotonic() - begun > original.limit_s:
+                    return MutantResult(mutant, MutantOutcome.UNDECIDED, seconds=time.monotonic() - begun)
         answers = replay(folder, original.transcript.episodes, limits, original.limit_s, options)
     outcome, evidence = _compared(original, answers)
     return MutantResult(mutant, outcome, evidence=evidence, seconds=time.monotonic() - begun)
@@ -301,10 +315,10 @@ def _is_new(result: CheckResult, known: frozenset[str]) -> bool:
     return result.status is not CheckStatus.PASS and result.check_id not in known
 
 
-def _compared(original: _Original, answers: list[Any] | None) -> tuple[Outcome, str]:
+def _compared(original: _Original, answers: list[Any] | None) -> tuple[MutantOutcome, str]:
     if answers is None:
-        return Outcome.SURVIVED, "the recorded episodes do not end"
+        return MutantOutcome.SURVIVED, "the recorded episodes do not end"
     different = sorted(paths_of_differences(original.transcript.answers, answers) - original.unsteady)
     if not different:
-        return Outcome.NO_EFFECT, ""
-    return Outcome.SURVIVED, f"differs in {different[0]}, and {len(different) - 1} more fields"
+        return MutantOutcome.NO_EFFECT, ""
+    return MutantOutcome.SURVIVED, f"differs in {different[0]}, and {len(different) - 1} more fields"
