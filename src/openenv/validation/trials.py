@@ -55,11 +55,13 @@ class RunLimits:
         answer_s: Seconds until an answer to one request.
         play_s: Seconds for all trials with one process.
         check_s: Seconds for one check, after which its process is killed, as it can't be interrupted otherwise.
+        endurance_s: Seconds of CPU for the episodes of ``runtime.endurance``.
     """
 
     answer_s: float = 60.0
     play_s: float = 30.0
     check_s: float = 600.0
+    endurance_s: float = 0.6
 
 
 @dataclass
