@@ -35,8 +35,11 @@ from openenv.core.schema.reader import constants, members
 from openenv.core.wire.mcp_types import CallToolObservation, ListToolsObservation
 from openenv.core.wire.names import FINITE_VARIABLE
 from openenv.validation.code_checks import Function, accepted, passes_on, reset_method
-from openenv.validation.findings import Check, Finding, fail, run_check, warn
+from openenv.validation.conformance.server import NoAnswerError, Server
+from openenv.validation.findings import Check, Finding, Measurement, fail, run_check, warn
 from openenv.validation.report import CheckResult
+from openenv.validation.runtime.endurance import find_in_endurance
+from openenv.validation.runtime.hostile import find_in_floods, find_in_hostile_actions
 from openenv.validation.runtime.recorded import RECORD, first_unlike, read_recorded
 from openenv.validation.runtime.transport import FAULTS
 from openenv.validation.runtime.varied_process import Variation, VariedProcessProvider
@@ -82,6 +85,7 @@ class Running:
         trials: Episodes that were played on the first server.
         has_sessions: Whether sessions can be opened over a WebSocket.
         is_repeatable: Whether the same actions had the same results in a second process; set by the check of that.
+        plays_as_before: Whether the first server plays as at first; set by the checks of hostile input.
         prefix: The folder, as errors name it before a file of it.
     """
 
@@ -91,6 +95,7 @@ class Running:
         self.trials: list[Trial] = []
         self.has_sessions = True
         self.is_repeatable = True
+        self.plays_as_before = True
         self.prefix = f"{package.folder}{os.sep}"
         self._exits = ExitStack()
         self.client, self._provider = self._start()
@@ -103,6 +108,20 @@ class Running:
 
     def __exit__(self, *_: object) -> None:
         self._exits.close()
+
+    @property
+    def pid(self) -> int | None:
+        """Process of the first server."""
+        return self._provider.pid
+
+    def server(self) -> Server:
+        """Return the first server, for frames that no client sends."""
+        return Server(self._provider.base_url, self.limits.answer_s, self._provider.token)
+
+    def example(self) -> Trial | None:
+        """Return the shortest of the trials without a fault; ``None`` where there is none."""
+        whole = [trial for trial in self.trials if trial.fault is None and trial.actions]
+        return min(whole, key=lambda trial: len(trial.actions), default=None)
 
     def resets_over_http(self) -> bool:
         """Return whether the first server resets over HTTP, and keep that it has no sessions."""
@@ -499,6 +518,42 @@ def _state_fields(client: Client) -> dict[str, Any]:
     return state if isinstance(state, dict) else dict(state.model_dump(mode="json"))
 
 
+def _find_in_endurance(running: Running) -> Iterator[Finding | Measurement]:
+    trial, pid = running.example(), running.pid
+    if trial is not None and pid is not None:
+        yield from find_in_endurance(Trials(running.client, running.limits), trial, pid, running.limits.endurance_s)
+
+
+def _find_in_hostile_actions(running: Running) -> Iterator[Finding | Measurement]:
+    yield from _each_while_served(running, find_in_hostile_actions)
+
+
+def _find_in_floods(running: Running) -> Iterator[Finding | Measurement]:
+    yield from _each_while_served(running, partial(find_in_floods, timeout_s=running.limits.answer_s))
+
+
+def _each_while_served(
+    running: Running, find: Callable[[Server], Iterator[Finding | Measurement]]
+) -> Iterator[Finding | Measurement]:
+    """Yield what is found with the first server, and whether an episode in a new session is what it was before."""
+    if not running.plays_as_before:  # which the check before has reported
+        return
+    running.client.disconnect()
+    try:
+        yield from find(running.server())
+    except NoAnswerError as error:
+        yield fail(f"the server does not answer: {error}", _CAUSE)
+    trial = running.example()
+    if trial is None:
+        return
+    answers = Trials(running.client, running.limits).replay(trial)
+    fault = next((answer["fault"] for answer in answers if "fault" in answer), None)
+    different = fault or (first_difference(trial.answers, answers) if running.is_repeatable else None)
+    if different is not None:
+        running.plays_as_before = False
+        yield fail(f"a new session does not play as before: {different}".replace(running.prefix, ""), _STATE)
+
+
 class _Replayed(NamedTuple):
     """Episode whose actions were sent again.
 
@@ -581,5 +636,8 @@ RUN_CHECKS = (
     Check(
         "runtime.episode_isolation", "the same actions after an episode, and beside another session", _find_in_sessions
     ),
+    Check("runtime.endurance", "many episodes leave nothing in the server's process", _find_in_endurance),
+    Check("runtime.hostile_actions", "a session continues after actions of no schema", _find_in_hostile_actions),
+    Check("runtime.floods", "floods and cut sockets leave nothing", _find_in_floods),
 )
 _NEEDED = ("runtime.startup", "runtime.reset", "runtime.play")
