@@ -56,9 +56,9 @@ MISTAKES = {
     "eval catch --model ./begun": "The run in begun has not ended, so there is no model in it yet.",
     "eval catch --model m --llm-endpoint http://127.0.0.1:1": "There is no answer from http://127.0.0.1:1/v1: ",
     "collect catch --model m --llm-endpoint http://127.0.0.1:1 --output data": "There is no answer from http://127.0",
-    "train catch --model an/owner": "an/owner is not in the cache of this machine, and there is no answer from http://",
-    "eval catch --model an/owner": "an/owner is not in the cache of this machine, and there is no answer from http://",
-    "collect catch --model an/owner --output data": "an/owner is not in the cache of this machine, and there is no an",
+    "train catch --model an/owner": "an/owner is no folder here and is not in the cache",
+    "eval catch --model an/owner": "an/owner is no folder here and is not in the cache",
+    "collect catch --model an/owner --output data": "an/owner is no folder here and is not in the cache",
 }
 PROGRAM = """
 import sys

@@ -125,6 +125,17 @@ def test_task_sets_of_an_environment_s_manifest_are_splits_too(tmp_path: Path, o
     assert "has no split 'dev'. It has: train, test." in ended.stderr
 
 
+def test_faults_of_tasks_and_files_are_shown_alone(capitals: Path, openenv_here: Any) -> None:
+    for file in ("all.txt", "nowhere/all.jsonl"):
+        ended = openenv_here("tasks", str(capitals), "--output", str(capitals.parent / file))
+        assert "Expected --output as a file that ends in .jsonl, in a folder that is there" in ended.stderr
+    (capitals.parent / "capitals.csv").write_text(f"{CAPITALS}test,France,Paris,0.1\n")
+    ended = openenv_here("tasks", str(capitals))
+    assert (ended.returncode, ended.stdout) == (1, "")
+    (line,) = ended.stderr.splitlines()
+    assert "expected each task once, but train[0] and test[1] have the same content" in line
+
+
 def test_an_environment_without_tasks(openenv_here: Any) -> None:
     ended = openenv_here("tasks", "catch")
     assert "catch lists no tasks: each seed is one." in ended.stderr

@@ -120,6 +120,24 @@ def test_rows_of_a_dataset(client: Client, tmp_path: Path) -> None:
         named_tasks(str(tmp_path / "environment.txt"), client)
 
 
+class Rows:
+    """The rows of any file."""
+
+    def __init__(self, rows: list[dict[str, Any]]) -> None:
+        self.rows = rows
+
+    def named_tasks(self, name: str) -> list[dict[str, Any]]:
+        return self.rows
+
+
+def test_a_task_that_is_twice_in_a_file_is_refused_in_evaluations_alone() -> None:
+    rows = Rows([{"seed": 1}, {"seed": 2}, {"seed": 1}])
+    with pytest.raises(ConfigurationError, match=r"once in rows.jsonl, but those at 0 and 2, counted from 0"):
+        evaluation_tasks("rows.jsonl", rows, None, seed=1)
+    assert len(evaluation_tasks("rows.jsonl", rows, 2, seed=1)) == 2
+    assert len(training_tasks("rows.jsonl", rows, 3, seed=1)) == 3
+
+
 @needs_tasks
 @pytest.mark.parametrize(
     ("content", "message"),

@@ -53,10 +53,16 @@ def tasks(
     """
     if index is not None and split is None:
         raise ConfigurationError("Expected --split with --index: a task is the one at an index of a split.")
+    if output is not None and (output.suffix != ".jsonl" or not output.absolute().parent.is_dir()):
+        raise ConfigurationError(
+            f"Expected --output as a file that ends in .jsonl, in a folder that is there: {output}."
+        )
     with redirect_stdout(sys.stderr):  # environments print while they are imported
         target = read_target(environment, "tasks")
         package = find_environment(target) if target.kind in PACKAGED else None
         task_set = None if package is None else task_set_of(package.environment_class())
+        if task_set is not None:
+            task_set.read()  # so that a fault is shown without the log of a server that it ends
     task_sets = {} if package is None else package.task_sets
     rows = None if split is None else _dataset_of(split, task_sets)
     if index is not None and task_set is not None and rows is None:

@@ -11,6 +11,7 @@ from openenv.core.exceptions import ConfigurationError
 from openenv.core.sync_client import SyncEnvClient
 from openenv.core.tasks.listed_tasks import read_resets
 from openenv.core.tasks.task_files import TASK_FILES
+from openenv.core.tasks.task_keys import content_key
 from openenv.train.tasks.seeds import derived_seed, evaluation_seeds, training_seeds
 from openenv.train.tasks.task_rows import task_rows
 
@@ -109,14 +110,32 @@ def evaluation_tasks(
     reset: Mapping[str, Any] | None = None,
     may_be_fewer: bool = True,
 ) -> list[Task]:
-    """Return the tasks on which players are compared: of a split or a file, or of seeds, which no training has."""
+    """Return the tasks on which players are compared: of a split or a file, or of seeds, which no training has.
+
+    Raises:
+        ConfigurationError: A task of a file is there twice, or there are fewer than ``count``.
+    """
     if tasks is None:
         seeds = evaluation_seeds(seed, DEFAULT_EVALUATION_SEEDS if count is None else count)
         return _with_reset(reset, _seeds(seeds))
     named = lists.named_tasks(tasks)
     if count is not None:
         named = named[:count] if may_be_fewer else _first(tasks, named, count)
+    if split_of_tasks(tasks) is None and Path(tasks).suffix in TASK_FILES:  # other lists have each task once
+        _check_each_once(tasks, named)
     return _with_reset(reset, named)
+
+
+def _check_each_once(name: str, tasks: Sequence[Task]) -> None:
+    """Refuse tasks that are there twice: a mean over tasks, and its interval, would count them as two."""
+    first: dict[str, int] = {}
+    for index, task in enumerate(tasks):
+        before = first.setdefault(content_key(task), index)
+        if before != index:
+            raise ConfigurationError(
+                f"Expected each task once in {name}, but those at {before} and {index}, counted from 0, are the same: "
+                "leave one out, and try tasks several times by --samples."
+            )
 
 
 def _first(name: str, tasks: Sequence[Task], count: int) -> list[Task]:
