@@ -154,7 +154,7 @@ def _cut_handshakes(url: str) -> None:
 
 
 def _open_sessions(server: Server) -> int | None:
-    """Return the number of open sessions; ``None`` where the server does not tell."""
+    """Return the number of open sessions; ``None`` where the server lists none."""
     with suppress(NoAnswerError):
         document = server.request("GET", "/sessions").document
         total = document.get("total") if isinstance(document, dict) else None
