@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict
@@ -17,6 +18,7 @@ from pydantic import TypeAdapter
 
 from openenv.auto.discovery import find_environment
 from openenv.core.process_end import how_ended
+from openenv.validation.card.measuring import CARD_CHECKS, each_card_results
 from openenv.validation.findings import Check, fail, results_of
 from openenv.validation.report import CheckResult
 from openenv.validation.run_checks import RUN_CHECKS, each_results
@@ -28,7 +30,7 @@ from openenv.validation.types import Level
 
 _STANDARD_ERROR = 2
 _RESULTS = TypeAdapter(list[CheckResult])
-_CHECKS: tuple[Check[Any], ...] = (*RUN_CHECKS, *SEMANTIC_CHECKS, *STATISTICAL_CHECKS)
+_CHECKS: tuple[Check[Any], ...] = (*RUN_CHECKS, *SEMANTIC_CHECKS, *STATISTICAL_CHECKS, *CARD_CHECKS)
 _END = "null"  # behind the last result
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>\S+)')
 _ENDED = "the player, the client or the models end it, with os._exit or by a crash in a library"
@@ -36,8 +38,16 @@ _HANGS = "the player, the client or the models block all of its threads"
 _REMEDY = "Raise an exception where something is wrong, and call what may crash or hang in a separate process."
 
 
-def run_in_process(target: str | Path, limits: RunLimits, max_level: Level = Level.RUNTIME) -> list[CheckResult]:
+def run_in_process(
+    target: str | Path, limits: RunLimits, max_level: Level = Level.RUNTIME, *, with_card: bool = False
+) -> list[CheckResult]:
     """Run the checks of an environment that runs in a separate process. A check in which that ends, or hangs, fails.
+
+    Args:
+        target: The environment.
+        limits: Limits of the run.
+        max_level: The highest level of checks.
+        with_card: Whether what a card has beside is measured too.
 
     Raises:
         EnvironmentNotFoundError: There is no such environment.
@@ -55,6 +65,7 @@ def run_in_process(target: str | Path, limits: RunLimits, max_level: Level = Lev
             str(target),
             json.dumps(asdict(limits)),
             str(int(max_level)),
+            str(int(with_card)),
             str(results),
             str(crash),
         ]
@@ -96,7 +107,7 @@ def _where(crash: Path, folder: Path) -> str:
     return ""
 
 
-def _each_results(target: str, limits: RunLimits, level: Level) -> Iterator[list[CheckResult]]:
+def _each_results(target: str, limits: RunLimits, level: Level, *, with_card: bool) -> Iterator[list[CheckResult]]:
     """Iterate over the results of each check; what does not run has no rewards to judge."""
     package, count = find_environment(target), 0
     for found in each_results(package, limits):
@@ -106,11 +117,14 @@ def _each_results(target: str, limits: RunLimits, level: Level) -> Iterator[list
         yield from each_package_results(package, limits)
     if level >= Level.STATISTICAL and count == len(RUN_CHECKS):
         yield from each_statistical_results(package, limits)
+    if with_card and count == len(RUN_CHECKS):
+        yield from each_card_results(package, limits)
 
 
 def main() -> NoReturn:
     """Run the checks of the environment that the command line names, and write each result as a line of JSON."""
-    target, limits, level, results, crash = sys.argv[1:]
+    target, limits, level, with_card, results, crash = sys.argv[1:]
+    bounds = RunLimits(**json.loads(limits))
     end = os._exit
     with Path(crash).open("w", encoding="utf-8") as trace, Path(results).open("w", encoding="utf-8") as lines:
 
@@ -120,8 +134,10 @@ def main() -> NoReturn:
 
         faulthandler.enable(trace)
         os._exit = exit_with_trace
-        for found in _each_results(target, RunLimits(**json.loads(limits)), Level(int(level))):
+        for found in _each_results(target, bounds, Level(int(level)), with_card=bool(int(with_card))):
             print(_RESULTS.dump_json(found).decode(), file=lines, flush=True)
+            if bounds.until is not None and time.monotonic() > bounds.until:
+                break
         print(_END, file=lines, flush=True)
     end(0)  # whatever threads the author's code has left
 

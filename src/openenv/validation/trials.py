@@ -59,6 +59,7 @@ class RunLimits:
         learning_steps: Optimiser steps of a training of the tiny policy; 0 for no training.
         learning_seeds: Trainings, each with a seed of its own.
         learning_s: Seconds for all trainings.
+        until: Reading of ``time.monotonic`` after which no further check is made; ``None`` for no such limit.
     """
 
     answer_s: float = 60.0
@@ -68,6 +69,7 @@ class RunLimits:
     learning_steps: int = 300
     learning_seeds: int = 5
     learning_s: float = 540.0
+    until: float | None = None
 
 
 @dataclass

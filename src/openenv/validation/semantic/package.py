@@ -32,10 +32,18 @@ def each_package_results(package: EnvironmentPackage, limits: RunLimits) -> Iter
 
 
 @contextmanager
-def graded_package(package: EnvironmentPackage, limits: RunLimits) -> Iterator[GradedEnvironment]:
-    """Serve a package in a separate process, and examine its grading; all servers end with the context."""
+def graded_package(
+    package: EnvironmentPackage, limits: RunLimits, env_vars: dict[str, str] | None = None
+) -> Iterator[GradedEnvironment]:
+    """Serve a package in a separate process, and examine its grading; all servers end with the context.
+
+    Args:
+        package: The package.
+        limits: Seconds that answers may take.
+        env_vars: Environment variables of its server.
+    """
     with ExitStack() as exits:
-        provider = LocalProcessProvider(package.target)
+        provider = LocalProcessProvider(package.target, env_vars=env_vars)
         client = _client(provider, limits, exits)
         client.connect()
         own: Client | None = None
@@ -52,6 +60,7 @@ def graded_package(package: EnvironmentPackage, limits: RunLimits) -> Iterator[G
             elsewhere=lambda: _client(
                 LocalProcessProvider(package.target, env_vars={"PYTHONHASHSEED": "7"}), limits, exits
             ),
+            beside=lambda: _client(StartedServer(provider), limits, exits),
             serve_here=lambda: _client(in_process_provider(Target.of(package.target)), limits, exits),
             code=(str(package.folder),),
         )
