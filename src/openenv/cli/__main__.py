@@ -37,6 +37,7 @@ COMMANDS = {
     "init": Command("init:app", "Make the folder of a new environment.", MAKE),
     "import": Command("import_env:import_env", "Make an environment from a project of ORS or verifiers.", MAKE),
     "validate": Command("validate:validate", "Check an environment: its folder, and that it runs.", MAKE),
+    "card": Command("card:card", "Measure an environment in five minutes: a page and a badge.", MAKE),
     "conformance": Command("conformance:conformance", "Check a running server against the wires.", MAKE),
     "doctor": Command("doctor:doctor", "Check what this machine can do, and what it lacks.", MAKE),
     "skills": Command("skills:app", "Write a page for coding agents on how this command is used.", MAKE),

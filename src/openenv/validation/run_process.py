@@ -19,6 +19,7 @@ from pydantic import TypeAdapter
 
 from openenv.auto.discovery import find_environment
 from openenv.core.process_end import how_ended
+from openenv.validation.card.measuring import CARD_CHECKS, each_card_results
 from openenv.validation.findings import Check, fail, results_of
 from openenv.validation.report import CheckResult
 from openenv.validation.run_checks import RUN_CHECKS, each_results
@@ -31,7 +32,7 @@ from openenv.validation.types import Level
 _STANDARD_ERROR = 2
 _POLL_S = 0.1
 _RESULTS = TypeAdapter(list[CheckResult])
-_CHECKS: tuple[Check[Any], ...] = (*RUN_CHECKS, *SEMANTIC_CHECKS, *STATISTICAL_CHECKS)
+_CHECKS: tuple[Check[Any], ...] = (*RUN_CHECKS, *SEMANTIC_CHECKS, *STATISTICAL_CHECKS, *CARD_CHECKS)
 _END = "null"  # behind the last result
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>\S+)')
 _ENDED = "the player, the client or the models end it, with os._exit or by a crash in a library"
@@ -46,21 +47,32 @@ class ProcessOptions:
     Attributes:
         variables: Environment variables for it and the servers that it starts, on top of this process's own.
         is_quiet: Whether what the author's code and its servers print is shown nowhere.
+        with_card: Whether what a card has beside is measured too.
         stop: Event that ends it; ``None`` where it ends by itself alone.
     """
 
     variables: Mapping[str, str] = field(default_factory=dict)
     is_quiet: bool = False
+    with_card: bool = False
     stop: Event | None = None
 
 
-def run_in_process(target: str | Path, limits: RunLimits, max_level: Level = Level.RUNTIME) -> list[CheckResult]:
+def run_in_process(
+    target: str | Path, limits: RunLimits, max_level: Level = Level.RUNTIME, *, with_card: bool = False
+) -> list[CheckResult]:
     """Run the checks of an environment that runs in a separate process. A check in which that ends, or hangs, fails.
+
+    Args:
+        target: The environment.
+        limits: Limits of the run.
+        max_level: The highest level of checks.
+        with_card: Whether what a card has beside is measured too.
 
     Raises:
         EnvironmentNotFoundError: There is no such environment.
     """
-    return [result for results in each_in_process(target, limits, max_level) for result in results]
+    options = ProcessOptions(with_card=with_card)
+    return [result for results in each_in_process(target, limits, max_level, options) for result in results]
 
 
 def each_in_process(
@@ -76,7 +88,14 @@ def each_in_process(
         results, crash = Path(temporary) / "results.jsonl", Path(temporary) / "crash.txt"
         results.touch()
         crash.touch()
-        arguments = (str(target), json.dumps(asdict(limits)), str(int(max_level)), str(results), str(crash))
+        arguments = (
+            str(target),
+            json.dumps(asdict(limits)),
+            str(int(max_level)),
+            str(int(options.with_card)),
+            str(results),
+            str(crash),
+        )
         count = 0
         with program_process(__name__, arguments, options) as process:
             for line in _lines(process, results, limits.check_s, options.stop):
@@ -151,7 +170,7 @@ def _where(crash: Path, folder: Path) -> str:
     return ""
 
 
-def _each_results(target: str, limits: RunLimits, level: Level) -> Iterator[list[CheckResult]]:
+def _each_results(target: str, limits: RunLimits, level: Level, *, with_card: bool) -> Iterator[list[CheckResult]]:
     """Iterate over the results of each check; what does not run has no rewards to judge."""
     package, count = find_environment(target), 0
     for found in each_results(package, limits):
@@ -161,11 +180,14 @@ def _each_results(target: str, limits: RunLimits, level: Level) -> Iterator[list
         yield from each_package_results(package, limits)
     if level >= Level.STATISTICAL and count == len(RUN_CHECKS):
         yield from each_statistical_results(package, limits)
+    if with_card and count == len(RUN_CHECKS):
+        yield from each_card_results(package, limits)
 
 
 def main() -> NoReturn:
     """Run the checks of the environment that the command line names, and write each result as a line of JSON."""
-    target, limits, level, results, crash = sys.argv[1:]
+    target, limits, level, with_card, results, crash = sys.argv[1:]
+    bounds = RunLimits(**json.loads(limits))
     end = os._exit
     with Path(crash).open("w", encoding="utf-8") as trace, Path(results).open("w", encoding="utf-8") as lines:
 
@@ -175,8 +197,10 @@ def main() -> NoReturn:
 
         faulthandler.enable(trace)
         os._exit = exit_with_trace
-        for found in _each_results(target, RunLimits(**json.loads(limits)), Level(int(level))):
+        for found in _each_results(target, bounds, Level(int(level)), with_card=bool(int(with_card))):
             print(_RESULTS.dump_json(found).decode(), file=lines, flush=True)
+            if bounds.until is not None and time.monotonic() > bounds.until:
+                break
         print(_END, file=lines, flush=True)
     end(0)  # whatever threads the author's code has left
 

@@ -60,6 +60,7 @@ class RunLimits:
         learning_seeds: Trainings, each with a seed of its own.
         learning_s: Seconds for all trainings.
         endurance_s: Seconds of CPU for the episodes of ``runtime.endurance``.
+        until: Reading of ``time.monotonic`` after which no further check is made; ``None`` for no such limit.
     """
 
     answer_s: float = 60.0
@@ -70,6 +71,7 @@ class RunLimits:
     learning_seeds: int = 5
     learning_s: float = 540.0
     endurance_s: float = 0.6
+    until: float | None = None
 
 
 @dataclass

@@ -80,7 +80,9 @@ def test_the_report_goes_to_a_file_too(openenv: Any, tmp_path: Path) -> None:
 @pytest.mark.level("process")
 def test_the_statistical_level_shows_figures_and_the_training_can_be_left_out(openenv: Any, tmp_path: Path) -> None:
     folder = scaffold(tmp_path, "my_env")
-    ended = openenv("validate", folder, "--level", "statistical", "--learning-steps", "0", "--json")
+    ended = openenv(
+        "validate", folder, "--level", "statistical", "--learning-steps", "0", "--json", timeout_s=PATIENCE_S
+    )
     report = json.loads(ended.stdout)
     found = {each["check_id"]: each for each in report["results"] if each["check_id"].startswith("statistical.")}
     assert report["levels_run"] == [1, 2, 3, 4]

@@ -8,7 +8,7 @@ from openenv.validation.statistical.figures import figure_text, in_json
 
 def test_an_estimate_has_its_interval() -> None:
     assert in_json(Estimate(1 / 3, 0.1, 0.5)) == {"mean": 0.3333, "low": 0.1, "high": 0.5}
-    assert figure_text(in_json(Estimate(1 / 3, 0.1, 0.5))) == "0.3333 [0.1, 0.5]"
+    assert figure_text(in_json(Estimate(1 / 3, 0.1, 0.5))) == "0.333 [0.1, 0.5]"
     assert figure_text(in_json(Estimate(2.0))) == "2"
 
 

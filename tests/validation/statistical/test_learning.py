@@ -1,5 +1,6 @@
 """The tiny policy on an environment: it improves where something is to be learned, and the check says where not."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -73,7 +74,8 @@ def test_no_steps_leave_the_training_out(tmp_path: Path) -> None:
 
 
 def test_without_libraries_the_training_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("openenv.validation.statistical.learning.REQUIRED", ("torch_that_is_not_there",))
+    monkeypatch.delitem(sys.modules, "openenv.validation.statistical.training", raising=False)
+    monkeypatch.setitem(sys.modules, "transformers", None)
     found = learned(tmp_path, "1.0", RunLimits())
     assert found.status is CheckStatus.SKIP
-    assert found.evidence[0].startswith("torch_that_is_not_there is not installed; to train: pip install")
+    assert found.evidence[0].startswith("transformers is not installed; to train: pip install")

@@ -371,7 +371,9 @@ def _print(report: ValidationReport, console: Console, *, verbose: bool) -> None
 
 
 def _figures(result: CheckResult) -> str:
-    """Return the figures that a check measured, in one line, without those that are lists of others."""
+    """Return the figures of a statistical check in one line, without those that are lists of others."""
+    if not result.check_id.startswith(Level.STATISTICAL.name.lower()):
+        return ""
     shown = {name: figure_text(value) for name, value in result.measured.items() if name not in ("subject", "findings")}
     return ", ".join(f"{name.replace('_', ' ')} {text}" for name, text in shown.items() if text)
 

@@ -59,4 +59,7 @@ AUDITS: dict[str, tuple[str, str]] = {
 def each_semantic_results(graded: GradedEnvironment) -> Iterator[list[CheckResult]]:
     """Iterate over the results of each of the semantic checks, as soon as they are known."""
     for check in SEMANTIC_CHECKS:
-        yield run_check(check, graded)
+        before = graded.played
+        results = run_check(check, graded)
+        results[0].measured["episodes"] = graded.played - before
+        yield results

@@ -82,6 +82,7 @@ class GradedEnvironment:
         elsewhere: Starts another server of the same environment in a separate process; ``None`` where that is not
             possible.
         code: Files and folders of the environment's code.
+        beside: Makes a client of the same server, for another session; ``None`` where that is not possible.
         serve_here: Serves the same environment in this process, so that failures can be planted; ``None`` where that
             is not possible.
 
@@ -91,6 +92,7 @@ class GradedEnvironment:
         faults: Faults of the environment with the action and the task that caused each first; set by ``play``.
         is_repeatable: Whether the same actions earn the same; set by ``verifier_determinism``.
         is_isolated: Whether it is graded from declared artifacts alone; set by ``isolated_grading``.
+        played: Number of episodes that were played with given actions, exploits among them; set by ``play``.
         pays_nothing_done: Whether an episode without work is paid; then exploits prove nothing. Set by ``floor_gap``.
     """
 
@@ -103,6 +105,7 @@ class GradedEnvironment:
         declared: DeclaredRewards | None = None,
         limits: RunLimits | None = None,
         elsewhere: Callable[[], Client] | None = None,
+        beside: Callable[[], Client] | None = None,
         serve_here: Callable[[], Client] | None = None,
         code: Sequence[str] = (),
     ) -> None:
@@ -111,10 +114,12 @@ class GradedEnvironment:
         self.declared = declared or DeclaredRewards()
         self.limits = limits or RunLimits()
         self.elsewhere = elsewhere
+        self.beside = beside
         self.serve_here = serve_here
         self.code = tuple(code)
         self.paid: dict[tuple[str, str], str] = {}
         self.pays_nothing_done = False
+        self.played = 0
         self.is_repeatable = True
         self.is_isolated = False
         self.faults: dict[str, tuple[Action, Mapping[str, Any]]] = {}
@@ -342,6 +347,7 @@ class GradedEnvironment:
 
     def play(self, task: Mapping[str, Any], actions: Sequence[Action], *, past_end: bool = False) -> GradedEpisode:
         """Play actions; after a fault, a new session is opened."""
+        self.played += 1
         episode = play_actions(self.client, task, actions, past_end=past_end)
         if episode.fault is not None:
             self.faults.setdefault(episode.fault, (episode.actions[-1] if episode.actions else {}, task))

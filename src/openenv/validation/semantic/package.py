@@ -34,9 +34,17 @@ def each_package_results(package: EnvironmentPackage, limits: RunLimits) -> Iter
 
 @contextmanager
 def graded_package(
-    package: EnvironmentPackage, limits: RunLimits, provider: RuntimeProvider | None = None
+    package: EnvironmentPackage,
+    limits: RunLimits,
+    provider: RuntimeProvider | None = None,
 ) -> Iterator[GradedEnvironment]:
-    """Serve a package, in a separate process by default, and examine its grading; all servers end with the context."""
+    """Serve a package, in a separate process by default, and examine its grading; all servers end with the context.
+
+    Args:
+        package: The package.
+        limits: Seconds that answers may take.
+        provider: Provider of its server; by default a process of this machine.
+    """
     with ExitStack() as exits:
         provider = provider or LocalProcessProvider(package.target)
         client = _client(provider, limits, exits)
@@ -55,6 +63,7 @@ def graded_package(
             elsewhere=lambda: _client(
                 LocalProcessProvider(package.target, env_vars={"PYTHONHASHSEED": "7"}), limits, exits
             ),
+            beside=lambda: _client(StartedServer(provider), limits, exits),
             serve_here=lambda: _client(in_process_provider(Target.of(package.target)), limits, exits),
             code=(str(package.folder),),
         )

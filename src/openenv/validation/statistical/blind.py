@@ -10,7 +10,7 @@ from openenv.validation.findings import Check, Finding, LeftOutError, Measuremen
 from openenv.validation.semantic.episodes import Action, Clock, GradedAnswer, GradedEpisode
 from openenv.validation.semantic.texts import shown
 from openenv.validation.statistical.figures import in_json
-from openenv.validation.statistical.sample import ORACLE, RANDOM, Sample, SampledTask
+from openenv.validation.statistical.sample import ORACLE, RANDOM, PlayerSample, SampledTask
 from openenv.validation.trials import action_fields
 
 _MIN_SHOWN, _MIN_PLAYED = 2, 3
@@ -20,7 +20,7 @@ _SMALL = 1e-9
 _BALANCE = "Vary the right action between tasks, so that no answer is right in most of them."
 
 
-def find_in_blind(sample: Sample) -> Iterator[Finding | Measurement]:
+def find_in_blind(sample: PlayerSample) -> Iterator[Finding | Measurement]:
     """Find actions that earn what the scripted player does, over many tasks, without looking at them."""
     tasks = sample.tasks
     if not _is_shown(sample, tasks):
@@ -51,8 +51,8 @@ def find_in_blind(sample: Sample) -> Iterator[Finding | Measurement]:
         )
 
 
-def _is_shown(sample: Sample, tasks: Sequence[SampledTask]) -> bool:
-    """Return whether observations tell tasks from each other: the first ones, or those after the same first action."""
+def _is_shown(sample: PlayerSample, tasks: Sequence[SampledTask]) -> bool:
+    """Return whether observations of tasks differ: the first ones, or those after the same first action."""
     episodes = [task.episodes[ORACLE][0] for task in tasks]
     shown_after: dict[str, set[str]] = {"": {_text(episode.first) for episode in episodes}}
     for episode in episodes:
@@ -66,7 +66,7 @@ def _text(answer: GradedAnswer) -> str:
     return json.dumps(answer.observation, sort_keys=True, default=str)
 
 
-def _candidates(sample: Sample, tasks: Sequence[SampledTask]) -> list[list[Action]]:
+def _candidates(sample: PlayerSample, tasks: Sequence[SampledTask]) -> list[list[Action]]:
     """Return the most frequent action of the scripted player at each step, and single actions that are repeated."""
     episodes = [task.episodes[ORACLE][0] for task in tasks]
     frequent = []
@@ -83,7 +83,7 @@ def _candidates(sample: Sample, tasks: Sequence[SampledTask]) -> list[list[Actio
 
 
 def _best_of(
-    sample: Sample, candidates: Sequence[list[Action]], tasks: Sequence[SampledTask], clock: Clock
+    sample: PlayerSample, candidates: Sequence[list[Action]], tasks: Sequence[SampledTask], clock: Clock
 ) -> list[Action]:
     """Return the actions that earn the most on some tasks, which are not those of the figure."""
     if not candidates:
@@ -93,7 +93,7 @@ def _best_of(
 
 
 def _played(
-    sample: Sample, actions: Sequence[Action], tasks: Sequence[SampledTask], clock: Clock
+    sample: PlayerSample, actions: Sequence[Action], tasks: Sequence[SampledTask], clock: Clock
 ) -> list[tuple[SampledTask, GradedEpisode]]:
     """Play tasks without looking, as long as there is time."""
     played: list[tuple[SampledTask, GradedEpisode]] = []
@@ -106,7 +106,7 @@ def _played(
     return played
 
 
-def find_in_gap(sample: Sample) -> Iterator[Finding | Measurement]:
+def find_in_gap(sample: PlayerSample) -> Iterator[Finding | Measurement]:
     """Find random actions that, played again without looking, earn more than the scripted player."""
     top = sample.estimate(ORACLE)
     lucky = sorted(
@@ -134,7 +134,7 @@ def find_in_gap(sample: Sample) -> Iterator[Finding | Measurement]:
         )
 
 
-BLIND_CHECKS: tuple[Check[Sample], ...] = (
+BLIND_CHECKS: tuple[Check[PlayerSample], ...] = (
     Check(
         "statistical.adversarial_floor", "actions that look at nothing stay below the scripted player", find_in_blind
     ),

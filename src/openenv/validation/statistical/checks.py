@@ -10,18 +10,18 @@ from openenv.validation.semantic.graded import GradedEnvironment
 from openenv.validation.semantic.package import graded_package
 from openenv.validation.statistical.blind import BLIND_CHECKS
 from openenv.validation.statistical.learning import LEARNING_CHECK, LearningTarget
-from openenv.validation.statistical.sample import Sample
+from openenv.validation.statistical.sample import PlayerSample
 from openenv.validation.statistical.separation import SEPARATION_CHECKS
 from openenv.validation.statistical.variance import VARIANCE_CHECKS
 from openenv.validation.trials import RunLimits
 
-SAMPLE_CHECKS: tuple[Check[Sample], ...] = (*SEPARATION_CHECKS, *VARIANCE_CHECKS, *BLIND_CHECKS)
+SAMPLE_CHECKS: tuple[Check[PlayerSample], ...] = (*SEPARATION_CHECKS, *VARIANCE_CHECKS, *BLIND_CHECKS)
 STATISTICAL_CHECKS: tuple[Check[Any], ...] = (*SAMPLE_CHECKS, LEARNING_CHECK)
 
 
 def each_sample_results(graded: GradedEnvironment) -> Iterator[list[CheckResult]]:
     """Iterate over the results of each check that compares players, as soon as they are known."""
-    sample = Sample(graded)
+    sample = PlayerSample(graded)
     for check in SAMPLE_CHECKS:
         yield run_check(check, sample)
 

@@ -21,8 +21,8 @@ def figure_text(value: Any) -> str:
         ('0.5 [0.25, 0.75]', '32', '')
     """
     if isinstance(value, dict) and value.keys() == {"mean", "low", "high"}:
-        ends = "" if value["low"] is None else f" [{value['low']:.4g}, {value['high']:.4g}]"
-        return f"{value['mean']:.4g}{ends}"
+        ends = "" if value["low"] is None else f" [{value['low']:.3g}, {value['high']:.3g}]"
+        return f"{value['mean']:.3g}{ends}"
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return ""
     return value if isinstance(value, str) else f"{value:.6g}"

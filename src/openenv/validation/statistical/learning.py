@@ -3,12 +3,12 @@
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.util import find_spec
+from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from openenv._extras import install_command
 from openenv.core.exceptions import ConfigurationError, OpenEnvError
-from openenv.train.checks import REQUIRED
 from openenv.validation.findings import Check, Finding, LeftOutError, Measurement, warn
 from openenv.validation.trials import RunLimits
 
@@ -36,9 +36,7 @@ def find_in_learning(learned: LearningTarget) -> Iterator[Finding | Measurement]
     limits = learned.limits
     if not limits.learning_steps:
         raise LeftOutError("--learning-steps 0 leaves the training out")
-    check_libraries()
-    from openenv.validation.statistical.training import train_tiny  # PyTorch, where this check is made
-
+    training = imported_training()
     curves: list[LearningCurve] = []
     until = time.monotonic() + limits.learning_s
     needed = limits.learning_seeds // 2 + 1
@@ -47,7 +45,7 @@ def find_in_learning(learned: LearningTarget) -> Iterator[Finding | Measurement]
         if left_s <= 0:
             break
         try:
-            curves.append(train_tiny(learned.target, seed, limits.learning_steps, left_s))
+            curves.append(training.train_tiny(learned.target, seed, limits.learning_steps, left_s))
         except (ConfigurationError, NotImplementedError) as error:
             raise LeftOutError(f"the tiny policy can't be trained on it: {error}") from error
         except OpenEnvError as error:
@@ -62,7 +60,7 @@ def find_in_learning(learned: LearningTarget) -> Iterator[Finding | Measurement]
         yield warn(
             f"the tiny policy has improved in {improved} of {len(curves)} trainings of {limits.learning_steps} steps: "
             + "; ".join(f"seed {each.seed} from {each.first:.3g} to {each.last:.3g}" for each in curves),
-            "See what `openenv train` says of a run on it: rewards that never differ, or illegal answers. Long "
+            "See the warnings of `openenv train` for a run on it: rewards that never differ, or illegal answers. Long "
             "episodes and rare rewards want easier tasks first.",
         )
 
@@ -78,15 +76,16 @@ def figures_of(curve: "LearningCurve") -> dict[str, float | bool]:
     }
 
 
-def check_libraries() -> None:
-    """Check that what a training needs is installed, without importing it.
+def imported_training() -> ModuleType:
+    """Import what trains the tiny policy, with PyTorch.
 
     Raises:
-        LeftOutError: It is not.
+        LeftOutError: A library of training is not installed.
     """
-    missing = [name for name in REQUIRED if find_spec(name) is None]
-    if missing:
-        raise LeftOutError(f"{', '.join(missing)} is not installed; to train: {install_command('train')}")
+    try:
+        return import_module("openenv.validation.statistical.training")
+    except ImportError as error:
+        raise LeftOutError(f"{error.name} is not installed; to train: {install_command('train')}") from error
 
 
 LEARNING_CHECK: Check[LearningTarget] = Check(

@@ -24,7 +24,7 @@ GROUP_SIZE: int = TrainConfig.model_fields["group_size"].default
 MIN_TASKS = 5
 _ATTEMPTS = {RANDOM: GROUP_SIZE, WEAK: 4}
 _FIRST_SEED = 1001
-_PILOT_TASKS, _PILOT_ATTEMPTS, _MOST_TIMES = 8, 2, 9
+_PILOT_TASKS, _PILOT_ATTEMPTS, _FACTOR = 8, 2, 9
 _MAX_REFUSALS = 20
 _MIN_VALUES = 3
 # Share of random actions of the weak player; others are tried while it is as weak as random, or as good as scripted.
@@ -64,7 +64,7 @@ class SampledTask:
         return all(self.episodes.values())
 
 
-class Sample:
+class PlayerSample:
     """Episodes of all players on the same tasks, which are played when they are first needed."""
 
     def __init__(self, graded: GradedEnvironment) -> None:
@@ -162,7 +162,7 @@ class Sample:
     @cached_property
     def _all_tasks(self) -> list[Mapping[str, Any]]:
         """The tasks, and those that may be added; of listed tasks, each part is spread over all of them."""
-        count = _MOST_TIMES * self._first_tasks
+        count = _FACTOR * self._first_tasks
         if not self.graded.has_tasks:
             return [{"seed": _FIRST_SEED + number} for number in range(count)]
         first = self.graded.listed_tasks(self._first_tasks)

@@ -7,7 +7,7 @@ from openenv.train.evaluation.intervals import share_estimate
 from openenv.validation.findings import Check, Finding, LeftOutError, Measurement, fail, warn
 from openenv.validation.semantic.texts import task_name
 from openenv.validation.statistical.figures import in_json
-from openenv.validation.statistical.sample import ORACLE, PLAYERS, RANDOM, WEAK, Sample, SampledTask
+from openenv.validation.statistical.sample import ORACLE, PLAYERS, RANDOM, WEAK, PlayerSample, SampledTask
 
 _SMALL = 1e-9
 _NEAR, _SATURATED = 0.05, 0.5
@@ -17,7 +17,7 @@ _SEPARATE = "Let the reward rise with what was done of the task, and fall with m
 _HARDER = "Leave out the tasks that random actions solve, or make them harder: nothing is learned from them."
 
 
-def find_in_reachability(sample: Sample) -> Iterator[Finding | Measurement]:
+def find_in_reachability(sample: PlayerSample) -> Iterator[Finding | Measurement]:
     """Find tasks on which no player gets above the floor."""
     floor = min(reward for task in sample.tasks for player in PLAYERS for reward in task.rewards(player))
     missed = [task for task in sample.tasks if _best(task) <= floor + _SMALL]
@@ -39,8 +39,8 @@ def _best(task: SampledTask) -> float:
     return max(reward for player in PLAYERS for reward in task.rewards(player))
 
 
-def find_in_separation(sample: Sample) -> Iterator[Finding | Measurement]:
-    """Find players that earn as much as a better one; tasks are added until the intervals tell them apart."""
+def find_in_separation(sample: PlayerSample) -> Iterator[Finding | Measurement]:
+    """Find players that earn as much as a better one; tasks are added until the intervals exclude 0."""
     while not _is_decided(sample) and sample.extend():
         pass
     steps = {(RANDOM, ORACLE): "", (RANDOM, WEAK): "", (WEAK, ORACLE): ""}
@@ -69,7 +69,7 @@ def _is_below(difference: Estimate) -> bool:
     return difference.high is not None and difference.high < -_SMALL
 
 
-def _is_decided(sample: Sample) -> bool:
+def _is_decided(sample: PlayerSample) -> bool:
     """Return whether each interval lies above 0, or so near to it or below that more tasks change nothing."""
     near = _NEAR * max(sample.gap, 0.0) + _SMALL
     differences = (
@@ -78,7 +78,7 @@ def _is_decided(sample: Sample) -> bool:
     return all(_is_above(each) or (each.high is not None and each.high <= near) for each in differences)
 
 
-def _unseparated(sample: Sample, worse: str, better: str, difference: Estimate) -> Iterator[Finding]:
+def _unseparated(sample: PlayerSample, worse: str, better: str, difference: Estimate) -> Iterator[Finding]:
     names = {RANDOM: "random actions", WEAK: f"a player with {sample.weak_share:.0%} of random actions"}
     names[ORACLE] = "the scripted player"
     earned = ", ".join(f"{names[player]} {sample.estimate(player).text()}" for player in (worse, better))
@@ -87,7 +87,7 @@ def _unseparated(sample: Sample, worse: str, better: str, difference: Estimate) 
     yield fail(text, _SEPARATE) if is_wrong else warn(text, _SEPARATE)
 
 
-def find_in_headroom(sample: Sample) -> Iterator[Finding | Measurement]:
+def find_in_headroom(sample: PlayerSample) -> Iterator[Finding | Measurement]:
     """Find that random actions earn what the scripted player does on most tasks, so that nothing is left to learn."""
     near = _NEAR * max(sample.gap, 0.0) + _SMALL
     low = min(reward for task in sample.first_tasks for reward in task.rewards(RANDOM))
@@ -103,7 +103,7 @@ def find_in_headroom(sample: Sample) -> Iterator[Finding | Measurement]:
         )
 
 
-SEPARATION_CHECKS: tuple[Check[Sample], ...] = (
+SEPARATION_CHECKS: tuple[Check[PlayerSample], ...] = (
     Check("statistical.reward_reachability", "some player gets above the floor on each task", find_in_reachability),
     Check("statistical.difficulty_separation", "random < weak < scripted, with 95% intervals", find_in_separation),
     Check(

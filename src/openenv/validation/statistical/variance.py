@@ -9,7 +9,7 @@ from openenv.records.evaluation import Estimate
 from openenv.train.evaluation.intervals import mean_estimate
 from openenv.validation.findings import Check, Finding, LeftOutError, Measurement, fail, warn
 from openenv.validation.statistical.figures import in_json
-from openenv.validation.statistical.sample import GROUP_SIZE, ORACLE, RANDOM, WEAK, Sample
+from openenv.validation.statistical.sample import GROUP_SIZE, ORACLE, RANDOM, WEAK, PlayerSample
 
 _NOISE, _SIGNAL = 0.5, 0.1
 # Share of random actions above which the weak player plays as a model at the beginning of a training might.
@@ -18,7 +18,7 @@ _DIGITS = 6
 _MIN_ATTEMPTS = 2
 
 
-def find_in_variance(sample: Sample) -> Iterator[Finding | Measurement]:
+def find_in_variance(sample: PlayerSample) -> Iterator[Finding | Measurement]:
     """Find that the scripted player's reward on one task varies so much that it hides how well the task was done."""
     figures = {}
     pairs = [[*task.rewards(ORACLE), task.again.total] for task in sample.first_tasks if task.again is not None]
@@ -40,7 +40,7 @@ def find_in_variance(sample: Sample) -> Iterator[Finding | Measurement]:
         )
 
 
-def find_in_signal(sample: Sample) -> Iterator[Finding | Measurement]:
+def find_in_signal(sample: PlayerSample) -> Iterator[Finding | Measurement]:
     """Find that nearly no group of episodes has different rewards, so that a trainer learns nothing from them."""
     found = {player: signal_share(sample, player) for player in (RANDOM, WEAK)}
     known = {player: share for player, share in found.items() if share is not None}
@@ -58,13 +58,13 @@ def find_in_signal(sample: Sample) -> Iterator[Finding | Measurement]:
         )
 
 
-def signal_share(sample: Sample, player: str) -> Estimate | None:
+def signal_share(sample: PlayerSample, player: str) -> Estimate | None:
     """Estimate the share of groups of the trainer's size whose rewards differ; ``None`` without several attempts."""
     groups = _groups(sample, player)
     return mean_estimate([signal_of(group) for group in groups], (0.0, 1.0)) if groups else None
 
 
-def _groups(sample: Sample, player: str) -> list[list[float]]:
+def _groups(sample: PlayerSample, player: str) -> list[list[float]]:
     """Return the rewards of a player on each task that it has attempted several times."""
     return [own for task in sample.first_tasks if len(own := task.rewards(player)) >= _MIN_ATTEMPTS]
 
@@ -86,7 +86,7 @@ def signal_of(rewards: Sequence[float], size: int = GROUP_SIZE) -> float:
     return 1.0 - sum((count / len(rewards)) ** size for count in counts.values())
 
 
-VARIANCE_CHECKS: tuple[Check[Sample], ...] = (
+VARIANCE_CHECKS: tuple[Check[PlayerSample], ...] = (
     Check("statistical.variance_bound", "a task's reward varies less than players differ", find_in_variance),
     Check(
         "statistical.training_signal",
