@@ -384,8 +384,8 @@ def _is_on_the_hub(model: str) -> bool:
         raise ConnectionFailedError(
             f"{model} is no folder here and is not in the cache of this machine, and there is no answer from "
             f"{hub.endpoint} within {limit_s:g} s{reason}. Check the network, and HF_ENDPOINT and HF_HUB_OFFLINE if "
-            f"they are set; give a slow Hub more seconds with {_HUB_TIMEOUT_VARIABLE}; or take a folder, a GGUF file or "
-            f"{' or '.join(map(repr, PACKAGED))}, which need no Hub."
+            f"they are set; give a slow Hub more seconds with {_HUB_TIMEOUT_VARIABLE}; or take a folder, a GGUF file "
+            f"or {' or '.join(map(repr, PACKAGED))}, which need no Hub."
         ) from error
 
 
