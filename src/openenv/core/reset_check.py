@@ -12,9 +12,9 @@ from pydantic import TypeAdapter, ValidationError
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.schema.hints import hint_of
 from openenv.core.schema.plain import plain_schema
-from openenv.core.tasks.listed_tasks import LABELS
 
 __all__ = [
+    "LABELS",
     "check_reset_parameters",
     "has_labels",
     "listed_task",
@@ -24,6 +24,9 @@ __all__ = [
     "without_labels",
     "without_unknown",
 ]
+
+LABELS = ("id", "difficulty", "group")
+"""Columns of a task that describe it: lists show them, samplers and results go by them."""
 
 ALWAYS_ACCEPTED = frozenset({"seed", "episode_id"})
 """What every reset may be passed; an environment that has no use for them does not get them."""

@@ -11,9 +11,9 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from openenv.core.exceptions import ConfigurationError, InvalidRequestError, TaskNotFoundError
+from openenv.core.reset_check import LABELS
 from openenv.core.tasks.listed_tasks import (
     DEFAULT_SPLIT,
-    LABELS,
     TaskRef,
     check_split_column,
     default_first,
