@@ -8,7 +8,7 @@ is a finding like any other.
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import cached_property, partial
 from typing import Any, NamedTuple, Self
 
@@ -41,6 +41,7 @@ from openenv.validation.report import CheckResult
 from openenv.validation.runtime.endurance import find_in_endurance
 from openenv.validation.runtime.hostile import find_in_floods, find_in_hostile_actions
 from openenv.validation.runtime.recorded import RECORD, first_unlike, read_recorded
+from openenv.validation.runtime.states import find_in_states
 from openenv.validation.runtime.transport import FAULTS
 from openenv.validation.runtime.varied_process import Variation, VariedProcessProvider
 from openenv.validation.source import read_source
@@ -70,9 +71,6 @@ _REPEAT = "Draw all that is random from the seed, and let nothing depend on the 
 _STATE = "Keep what belongs to an episode in the instance, and no state in modules, classes, caches and variables."
 _CAPACITY_WAIT_S = 10.0
 _OK = 200
-_EPISODE_ID, _OTHER_EPISODE_ID = "validated-episode", "validated-episode-2"
-MAX_STATES = 6
-"""Episodes whose states are read."""
 MAX_SEEDS = 8
 """Further seeds that are tried, until one is another episode."""
 
@@ -467,55 +465,9 @@ def _find_in_seed_effect(running: Running) -> Iterator[Finding]:
 
 
 def _find_in_state(running: Running) -> Iterator[Finding]:
-    """Find a state that has another episode's name, or another count of steps."""
-    anew = Trials(running.client, running.limits)
     trials = [trial for trial in running.trials if trial.fault is None and trial.actions]
-    for trial in trials[:MAX_STATES]:
-        if anew.is_out_of_time:
-            return
-        with suppress(OpenEnvError):  # which the checks before have reported
-            found = _state_fault(running, trial.actions[:FEW_STEPS])
-            if found is not None:
-                yield warn(f"{found[0]} ({trial.name})", found[1])
-                return
-
-
-def _state_fault(running: Running, actions: Sequence[dict[str, Any]]) -> tuple[str, str] | None:
-    """Return what is wrong with the states of an episode and of the next reset, and the remedy."""
-    client = running.client
-    client.disconnect()
-    client.reset(seed=SEED, episode_id=_EPISODE_ID)
-    first = _state_fields(client)
-    count = sum(_is_accepted(client, action) for action in actions)
-    last = _state_fields(client)
-    client.reset(seed=SEED, episode_id=_OTHER_EPISODE_ID)
-    other = _state_fields(client)
-    if all(not state.get("episode_id") and not state.get("step_count") for state in (first, last, other)):
-        return None  # an environment that keeps no state
-    if running.reset_method is not None and "episode_id" in accepted(running.reset_method):
-        for state, name in ((first, _EPISODE_ID), (other, _OTHER_EPISODE_ID)):
-            if state.get("episode_id", name) != name:
-                text = f"the state has the episode_id {state['episode_id']!r} after a reset with {name!r}"
-                return text, "Keep the name of the episode that reset gets, and make one up where there is none."
-    for state, least, most in ((first, 0, 0), (last, count, len(actions)), (other, 0, 0)):
-        if not least <= state.get("step_count", least) <= most:
-            after = f"{count} accepted actions" if state is last else "a reset"
-            text = f"the state has the step_count {state['step_count']} after {after}"
-            return text, "Count each action that is not refused, and begin with 0 in reset."
-    return None
-
-
-def _is_accepted(client: Client, action: dict[str, Any]) -> bool:
-    try:
-        client.step(action)
-    except OpenEnvError:
-        return False
-    return True
-
-
-def _state_fields(client: Client) -> dict[str, Any]:
-    state: Any = client.state()
-    return state if isinstance(state, dict) else dict(state.model_dump(mode="json"))
+    keeps_id = running.reset_method is not None and "episode_id" in accepted(running.reset_method)
+    yield from find_in_states(running.client, running.limits, trials, keeps_id=keeps_id)
 
 
 def _find_in_endurance(running: Running) -> Iterator[Finding | Measurement]:
