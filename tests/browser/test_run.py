@@ -68,7 +68,13 @@ def short(tmp_path: Path) -> RunFolder:
         f"participants/user/{name}": count for name, count in {"replies": 3, "input_tokens": 1200, "failed": 2}.items()
     }
     times = {"time/generation": 3.0, "time/training": 1.0}
-    folder.add_metrics({"step": 1, "episode/reward": 0.5, **times, **user, "cost/episodes": 8, "cost/price_usd": 0.25})
+    costs = {
+        "cost/episodes": 8,
+        "cost/price_usd": 0.25,
+        "evaluation/cost/episodes": 8,
+        "evaluation/cost/price_usd": 0.125,
+    }
+    folder.add_metrics({"step": 1, "episode/reward": 0.5, **times, **user, **costs})
     folder.add_times({"evaluation": 60.0})
     note = {"episode_id": "e1", "group": 0, "task": {"seed": 1}, "reward": 0.5, "length": 3, "illegal_actions": 0}
     folder.add_rollouts({"step": 1, "environment": "", "episodes": [note]})
@@ -154,7 +160,8 @@ def test_a_failure_before_the_first_answer_does_not_end_the_page(browser: Any, s
             page.wait_for_selector("[role=alert]:has-text('The server answered with 503: too busy')")
         page.wait_for_selector("[data-testid=rollout-best] header a:text-is('1-1')")
         facts = " ".join(page.locator(".facts").inner_text().split())
-        assert "Price $0.250 user 3 replies 1.2K tokens read, ? written, price not known, 2 failed" in facts
+        assert "Price $0.250 Price of evaluations $0.125 user 3 replies" in facts
+        assert "3 replies 1.2K tokens read, ? written, price not known, 2 failed" in facts
         times = page.locator("[data-testid=times] tbody tr").all_inner_texts()
         assert [" ".join(line.split()) for line in times] == [
             "generation 3 s 3.00 s 5%",

@@ -76,7 +76,12 @@ def test_the_repository_itself_may_be_the_folder(games: Games) -> None:
         ("pyproject.toml", '[project.license]\nfile = "a"\ntext = "b"', "invalid_metadata", "either a file or a text"),
         ("README.md", "---\ntags: [a]\n", "invalid_metadata", "its front matter has no end"),
         ("README.md", "---\ntags: 3\n---\n", "invalid_metadata", "envs/maze: expected a list of texts as tags."),
-        ("discovery.json", '{"tag": []}', "invalid_metadata", "envs/maze: tag: Extra inputs are not permitted"),
+        (
+            "discovery.json",
+            '{"tag": []}',
+            "invalid_metadata",
+            "envs/maze/discovery.json: tag: Extra inputs are not permitted",
+        ),
         ("discovery.json", '{"representative_queries": ["one"]}', "invalid_metadata", "representative_queries"),
         ("discovery.json", '{"license": "MIT", "license_source": "gone"}', "missing_metadata", "has no file gone."),
         ("openenv.yaml", "name: m\ndescription: " + "x" * 1024 * 1024, "metadata_limit", "and at most 1048576 fit."),

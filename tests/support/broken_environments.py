@@ -232,6 +232,9 @@ IN_FILES = [
     ),
 ]
 
+# A second field of the action, which is free text.
+NOTED = [("models.py", 'way: Literal["left", "right"]', 'way: Literal["left", "right"]\n    note: str = ""')]
+
 WHEN_RUN = [
     Broken(
         "a module that raises",
@@ -320,6 +323,45 @@ WHEN_RUN = [
         status="warn",
     ),
     Broken(
+        "another answer than that on record",
+        "runtime.recorded_episodes",
+        "an episode on record has other answers, episode 0, request 0: ",
+        [],
+        {"tests/golden_episodes.json": '[[[{"type": "reset", "data": {"seed": 1}}, "{}"]]]'},
+    ),
+    Broken(
+        "a seed that is always the same",
+        "runtime.seed_effect",
+        "9 seeds give the same episode, though reset draws from its seed",
+        [(ENVIRONMENT, "random = Random(seed)", "seed = 7; random = Random(seed)")],
+        status="warn",
+    ),
+    Broken(
+        "a state that counts one step too many",
+        "runtime.state_contract",
+        "the state has the step_count 1 after a reset",
+        _at("in state", "state.step_count += 1"),
+        status="warn",
+    ),
+    Broken(
+        "a state whose count a reset leaves",
+        "runtime.state_contract",
+        "after a reset",
+        [
+            *_at("in the constructor", "self._all = 0"),
+            *_at("in step", "self._all += 1"),
+            *_at("in state", "state.step_count = self._all"),
+        ],
+        status="warn",
+    ),
+    Broken(
+        "a state that has another episode's name",
+        "runtime.state_contract",
+        "the state has the episode_id None after a reset with 'validated-episode'",
+        [(ENVIRONMENT, "def reset(self, seed=None)", "def reset(self, seed=None, episode_id=None)")],
+        status="warn",
+    ),
+    Broken(
         "an order that another process has not",
         "runtime.episode_determinism",
         "observation.seen.",
@@ -364,6 +406,91 @@ WHEN_RUN = [
         [
             *_at("in reset", "import random as r; r.seed(seed)"),
             *_at("in step", "import random as r; seen = r.random()"),
+        ],
+    ),
+    Broken(
+        "an open file that each episode leaves",
+        "runtime.endurance",
+        "each episode leaves 1.0 open files: from",
+        _at("in reset", "MOVES.setdefault('files', []).append(open(__file__))"),
+    ),
+    Broken(
+        "a thread that each episode leaves",
+        "runtime.endurance",
+        "each episode leaves 1.0 threads: from",
+        _at(
+            "in reset",
+            "import threading as t; t.Thread(target=MOVES.setdefault('end', t.Event()).wait, daemon=True).start()",
+        ),
+    ),
+    Broken(
+        "a process that each episode leaves",
+        "runtime.endurance",
+        "each episode leaves 1.0 child processes: from",
+        _at("in reset", "import subprocess; MOVES.setdefault('started', []).append(subprocess.Popen(['true']))"),
+    ),
+    Broken(
+        "memory that each episode leaves",
+        "runtime.endurance",
+        "the server's memory grows by",
+        _at("in reset", "MOVES.setdefault('kept', []).append(b'x' * 400_000)"),
+    ),
+    Broken(
+        "a long text that ends the process",
+        "runtime.hostile_actions",
+        "a long text as WalkAction.note gets no answer, or ends the session",
+        [*NOTED, *_at("in step", "import os; len(action.note) < 999 or os._exit(3)")],
+    ),
+    Broken(
+        "an action after which the session is of no use",
+        "runtime.hostile_actions",
+        "the session does not continue after a long text as WalkAction.note",
+        [
+            *NOTED,
+            *_at("in step", "self.note = action.note"),
+            *_at("in state", "len(getattr(self, 'note', '')) < 999 or {}['a']"),
+        ],
+    ),
+    Broken(
+        "an action after which no session plays as before",
+        "runtime.hostile_actions",
+        "a new session does not play as before: observation.seen of",
+        [
+            *NOTED,
+            *_at("in step", "'\\0' in action.note and MOVES.setdefault('seen', 1)"),
+            *_at("in reset", "seen = MOVES.get('seen')"),
+        ],
+    ),
+    Broken(
+        "an error of the grader that is booked as 0",
+        "runtime.hostile_actions",
+        "a text with NUL as WalkAction.note is booked as a reward of 0",
+        [
+            *NOTED,
+            *_at(
+                "in step",
+                "bad = '\\0' in action.note; reward = 0.5 - bad / 2; seen = 'RecursionError: no' if bad else None",
+            ),
+        ],
+    ),
+    Broken(
+        "a text that the grader can't read",
+        "runtime.hostile_actions",
+        "a long text as WalkAction.note gets an error instead of an answer: RecursionError: no",
+        [*NOTED, *_at("in step", "if len(action.note) > 99: raise RecursionError('no')")],
+        status="warn",
+    ),
+    Broken(
+        "a session that a cut socket leaves for ever",
+        "runtime.floods",
+        "a new session does not play as before: ",
+        [
+            *_at(
+                "in reset",
+                "self.__dict__.get('open') or MOVES.update(n=MOVES.get('n', 0) + 1); self.open = True; "
+                "MOVES['n'] < 11 or {}['no slots']",
+            ),
+            *_at("in step", "over and (MOVES.update(n=MOVES['n'] - self.open), setattr(self, 'open', False))"),
         ],
     ),
     Broken(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from openenv.validation.findings import Check, Figures, Finding, LeftOutError, fail, run_check, warn
+from openenv.validation.findings import Check, Finding, LeftOutError, Measurement, fail, run_check, warn
 
 MIXED = (warn("a", "do this"), fail("b", "do that"), warn("c", "do this"))
 
@@ -40,9 +40,13 @@ def test_the_subject_stands_in_the_report() -> None:
     assert run_check(check, None)[0].measured == {"subject": "looks at x", "findings": 1}
 
 
-def test_figures_are_measured() -> None:
-    check: Check[None] = Check("static.x", "looks at x", lambda _: [Figures({"tasks": 3}), fail("b", "do that")])
-    assert run_check(check, None)[0].measured == {"subject": "looks at x", "findings": 1, "tasks": 3}
+def test_what_was_measured_stands_in_the_result_of_the_faults_alone() -> None:
+    found = (Measurement({"probes": 7}), warn("a", "do this"), Measurement({"left_out": 2}, "2 were left out"))
+    check: Check[None] = Check("static.x", "looks at x", lambda _: found)
+    passed, advice = run_check(check, None)
+    assert (passed.status, passed.evidence) == ("pass", ["2 were left out"])
+    assert passed.measured == {"subject": "looks at x", "findings": 0, "probes": 7, "left_out": 2}
+    assert advice.measured == {"subject": "looks at x", "findings": 1}
 
 
 def _leave_out(_: None) -> list[Finding]:

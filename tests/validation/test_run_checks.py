@@ -3,8 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.support.broken_environments import WALK, WHEN_RUN, Broken
-from tests.support.environment_folders import write_files
+from tests.support.broken_environments import NOTED, WHEN_RUN, Broken
 from tests.support.imported_modules import forget_modules_of
 from tests.support.outcomes import Outcome, outcomes
 
@@ -34,6 +33,7 @@ def test_each_fault_is_found(tmp_path: Path, broken: Broken) -> None:
     assert found.remediation
 
 
-def test_a_sound_environment_passes(tmp_path: Path) -> None:
-    found = results(write_files(tmp_path / "walk_env", WALK))
+@pytest.mark.parametrize("edits", [[], NOTED], ids=["a choice", "a choice and a text"])
+def test_a_sound_environment_passes(tmp_path: Path, edits: list[tuple[str, str, str]]) -> None:
+    found = results(Broken("a sound one", "", "", edits).write(tmp_path))
     assert {check: result.evidence for check, result in found.items() if result.status != "pass"} == {}

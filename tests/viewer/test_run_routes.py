@@ -104,7 +104,13 @@ def test_the_state_is_that_of_the_process(http: TestClient, folder: RunFolder) -
     folder.write_scores({"random player": score, "after training": score})
     ended = progress(http)
     assert ended["state"] == "ended"
-    assert ended["scores"]["after training"] == {"mean_reward": 0.5, "low": 0.3, "high": 0.7, "episodes": 7}
+    assert ended["scores"]["after training"] == {
+        "mean_reward": 0.5,
+        "low": 0.3,
+        "high": 0.7,
+        "episodes": 7,
+        "costs": {},
+    }
 
 
 def test_a_run_of_several_environments_ends_with_the_score_of_the_last(tmp_path: Path) -> None:

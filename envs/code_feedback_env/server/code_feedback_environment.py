@@ -44,6 +44,7 @@ class CodeFeedbackEnvironment(TaskListing, Environment[CodeAction, CodeObservati
     SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
     DEFAULT_MAX_SESSIONS: ClassVar[int] = 64
     REQUIRES_RESET: ClassVar[bool] = True
+    GRADED_FROM: ClassVar[tuple[str, ...]] = ("code",)
 
     def __init__(self, tasks: str | Path | None = None, sandbox: Kind | None = None) -> None:
         super().__init__(rubric=CodeFeedbackReward())

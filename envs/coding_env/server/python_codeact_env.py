@@ -10,7 +10,7 @@ from openenv.core.exceptions import ResetNeededError
 from openenv.core.sandbox import Execution, Sandbox
 
 from ..models import CodeAction, CodeObservation, CodeState
-from .rewards import CodingReward, dangerous_pattern
+from .rewards import UNCOMPILED, CodingReward, dangerous_pattern
 from .settings import Settings
 
 
@@ -30,6 +30,7 @@ class PythonCodeActEnv(Environment[CodeAction, CodeObservation, CodeState]):
     SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
     DEFAULT_MAX_SESSIONS: ClassVar[int] = 16
     REQUIRES_RESET: ClassVar[bool] = True
+    GRADED_FROM: ClassVar[tuple[str, ...]] = ("code",)
 
     def __init__(self, how: Settings | None = None) -> None:
         super().__init__(rubric=CodingReward())
@@ -73,7 +74,8 @@ class PythonCodeActEnv(Environment[CodeAction, CodeObservation, CodeState]):
 
         Returns:
             What it gave. Its metadata holds the code (``last_code``), the dangerous pattern in it if there is one
-            (``safety_violation``), and, where so, ``timed_out``, ``truncated`` and ``interpreter_lost``.
+            (``safety_violation``), and, where so, ``uncompiled``, ``timed_out``, ``truncated`` and
+            ``interpreter_lost``.
 
         Raises:
             ResetNeededError: There is no episode, or it is over.
@@ -81,10 +83,11 @@ class PythonCodeActEnv(Environment[CodeAction, CodeObservation, CodeState]):
         sandbox = self._sandbox
         if sandbox is None or self._state.step_count == self._max_steps:
             raise ResetNeededError("There is no running episode to run code in; call reset first.")
+        is_compiled = sandbox.compiles(action.code)  # by a process that earlier code could not change
         execution = sandbox.python(action.code, echo=True)
         self._state.step_count += 1
         self._state.last_exit_code = execution.exit_code
-        observation = self._observation(action.code, execution)
+        observation = self._observation(action.code, execution, is_compiled=is_compiled)
         self._shown = _transcript(action.code, observation)
         observation.reward = self._apply_rubric(action, observation)
         return observation
@@ -104,13 +107,13 @@ class PythonCodeActEnv(Environment[CodeAction, CodeObservation, CodeState]):
             self._sandbox.close()
             self._sandbox = None
 
-    def _observation(self, code: str, execution: Execution) -> CodeObservation:
+    def _observation(self, code: str, execution: Execution, *, is_compiled: bool) -> CodeObservation:
         return CodeObservation(
             stdout=execution.stdout,
             stderr=_with_notes(execution, self._pool.limits.output_bytes),
             exit_code=execution.exit_code,
             done=self._state.step_count == self._max_steps,
-            metadata=_metadata(code, execution),
+            metadata=_metadata(code, execution) | ({} if is_compiled else {UNCOMPILED: True}),
         )
 
 

@@ -15,7 +15,8 @@ _DANGEROUS = (
     *(r"rmtree\(", r"rmdir\(", r"unlink\("),
 )
 _SHORT = 100
-_SYNTAX_ERROR = re.compile(r"^(SyntaxError|IndentationError|TabError): ", re.MULTILINE)
+UNCOMPILED = "uncompiled"
+"""Key of an observation's metadata: the code does not compile."""
 
 
 def dangerous_pattern(code: str) -> str | None:
@@ -43,11 +44,8 @@ class Uncompiled(Rubric):
     """1.0 for code that does not compile, 0.0 for code that does."""
 
     def forward(self, action: CodeAction, observation: CodeObservation) -> float:
-        """Look for the compiler's error: the server itself never compiles what a model wrote."""
-        # One that running code raises has a traceback.
-        no_traceback = not observation.stderr.startswith("Traceback")
-        refused = _SYNTAX_ERROR.search(observation.stderr) is not None
-        return float(observation.exit_code == 1 and no_traceback and refused)
+        """Read the compiler's verdict: the server itself never compiles what a model wrote."""
+        return float(UNCOMPILED in observation.metadata)
 
 
 class CodingReward(Rubric):

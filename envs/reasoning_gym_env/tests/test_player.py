@@ -41,7 +41,7 @@ def _mean(rewards: list[bool | int | float | None]) -> float:
 
 @pytest.mark.parametrize("name", KNOWN)
 def test_what_it_knows_it_answers(name: str) -> None:
-    dataset = open_dataset(name, {"size": 200, "seed": 11}, "test")
+    dataset = open_dataset(name, {"size": 200, "seed": 11})
     assert mean(dataset.score_answer(answer_to(entry["question"]), entry) for entry in dataset) == 1.0
 
 

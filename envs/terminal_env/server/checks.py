@@ -69,12 +69,7 @@ class Checker:
         return all(_is_same_text(self._text(f"{check.path}/{name}"), text) for name, text in check.files.items())
 
     def _passes_program(self, check: ProgramCheck) -> bool:
-        copies = {path: self._sandbox.read_file(path, _MOST_FILE_BYTES) for path in check.copies}
-        with self._pool.take() as fresh:
-            for path, data in copies.items():
-                fresh.write_file(path, data)
-            for path, text in check.files.items():
-                fresh.write_file(path, text)
+        with self._pool.take_with(self._sandbox, check.copies, check.files, _MOST_FILE_BYTES) as fresh:
             done = fresh.run(check.command, wall_s=_WALL_S)
         return done.exit_code == 0 and not done.truncated and _is_same_text(done.stdout, check.output)
 
@@ -84,9 +79,7 @@ class Checker:
         self._sandbox.run(["rm", "-rf", _ARCHIVE], wall_s=_WALL_S)
         if self._sandbox.run(pack, wall_s=_WALL_S).exit_code != 0:
             return False
-        archive = self._sandbox.read_file(_ARCHIVE, _MOST_REPOSITORY_BYTES)
-        with self._pool.take() as fresh:
-            fresh.write_file(_ARCHIVE, archive)
+        with self._pool.take_with(self._sandbox, [_ARCHIVE], most_bytes=_MOST_REPOSITORY_BYTES) as fresh:
             fresh.run(["git", "init", "--quiet", "--bare", _COPY], wall_s=_WALL_S)
             # Where there are no packed references, tar complains, and has unpacked the rest.
             unpack = [

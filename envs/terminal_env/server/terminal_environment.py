@@ -61,6 +61,11 @@ class TerminalEnvironment(TaskListing, Environment[TerminalAction, TerminalObser
     SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
     DEFAULT_MAX_SESSIONS: ClassVar[int] = 32
     REQUIRES_RESET: ClassVar[bool] = True
+    # What a task's checks name: see Checker.
+    GRADED_FROM: ClassVar[tuple[str, ...]] = (
+        *("answer.txt", "busiest.txt", "missing.txt", "*.csv", "report.py"),
+        *("config/*", "inbox/*", "sorted/*", "scans/*", "project/.git/*"),
+    )
 
     def __init__(self, tasks: str | Path | None = None, sandbox: Kind | None = None) -> None:
         super().__init__(rubric=terminal_reward())

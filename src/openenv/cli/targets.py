@@ -63,13 +63,16 @@ def played_environment(text: str, command: str, base_url: str | None = None) -> 
     return text
 
 
-def dataset_environment(text: str, split: str | None, *, trusted: bool = False) -> tuple[str, str]:
+def dataset_environment(
+    text: str, split: str | None, *, trusted: bool = False, base_url: str | None = None
+) -> tuple[str, str]:
     """Return what runs a dataset's environment, as commands take it, and its tasks as ``--tasks`` takes them.
 
     Args:
         text: Reference of the environment.
         split: Split of its tasks; the first one if ``None``.
         trusted: Whether code that it names may run here. A Space that runs on the Hub is connected to.
+        base_url: Address of the environment's server, if it was given: no code runs here then, so none is trusted.
 
     Raises:
         RefusalError: There is no such dataset, environment or split, or its code is not trusted.
@@ -80,6 +83,8 @@ def dataset_environment(text: str, split: str | None, *, trusted: bool = False) 
     with refusing():
         opened = open_dataset(text)
         tasks = f"{opened.ref}?split={opened.split(split)}"
+        if base_url is not None:
+            return opened.declared_target, tasks
         target = Target.of(opened.target(trusted=trusted))
         if target.kind is not TargetKind.SPACE:
             return str(target) if target.kind is not TargetKind.IMAGE else f"docker:{target}", tasks

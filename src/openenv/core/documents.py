@@ -55,11 +55,12 @@ class DocumentError(ValueError):
     """A text that is not valid YAML, JSON or TOML, or that exceeds a bound; the message says where and which."""
 
 
-def parse_yaml(text: str) -> Any:
+def parse_yaml(text: str, *, strict: bool = False) -> Any:
     """Return the value of one YAML document.
 
     Args:
         text: The document, of at most ``MAX_YAML_BYTES`` in UTF-8.
+        strict: Whether each key has to be a text that stands once in its mapping; otherwise its last value counts.
 
     Returns:
         Mappings, lists, text, numbers, dates and ``None``, as YAML's safe types are.
@@ -74,7 +75,7 @@ def parse_yaml(text: str) -> Any:
     """
     _check_length(len(text.encode("utf-8", "surrogatepass")), MAX_YAML_BYTES)
     try:
-        return yaml.load(text, _BoundedLoader)  # noqa: S506  # it is a SafeLoader
+        return yaml.load(text, _StrictLoader if strict else _BoundedLoader)  # noqa: S506  # it is a SafeLoader
     # The others: a date without a day of that number, !!bool of another word, !!timestamp of none, a number that no
     # float holds.
     except (yaml.YAMLError, ValueError, LookupError, AttributeError, OverflowError) as error:
@@ -450,6 +451,21 @@ class _BoundedLoader(yaml.SafeLoader):
         if size > _MAX_YAML_SIZE:
             raise _fault("expected fewer values, each alias counted as what it stands for", node.start_mark)
         return size
+
+
+class _StrictLoader(_BoundedLoader):
+    """Loader that refuses keys that are no texts, or stand twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Return a mapping's keys and values."""
+        seen = set()
+        for key, _ in node.value:
+            if key.tag == "tag:yaml.org,2002:merge":
+                continue
+            if key.tag != "tag:yaml.org,2002:str" or key.value in seen:
+                raise _fault("expected keys that are texts and stand once", key.start_mark)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
 
 
 def _fault(problem: str, mark: yaml.Mark) -> yaml.YAMLError:

@@ -12,13 +12,16 @@ from pydantic import TypeAdapter, ValidationError
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.schema.hints import hint_of
 from openenv.core.schema.plain import plain_schema
+from openenv.core.tasks.listed_tasks import LABELS
 
 __all__ = [
     "check_reset_parameters",
+    "has_labels",
     "listed_task",
     "nearest_name",
     "unknown_names_text",
     "unknown_split_text",
+    "without_labels",
     "without_unknown",
 ]
 
@@ -73,6 +76,28 @@ def without_unknown(schema: Mapping[str, Any] | None, row: Mapping[str, Any]) ->
         return dict(row)
     taken = ALWAYS_ACCEPTED | schema.get("properties", {}).keys()
     return {name: value for name, value in row.items() if name in taken}
+
+
+def has_labels(task: Collection[str]) -> bool:
+    """Return whether a task of a file has labels, which a reset may not take; a server ignores those that it lists."""
+    return not listed_task(task) and any(label in task for label in LABELS)
+
+
+def without_labels(schema: Mapping[str, Any] | None, task: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out the labels of a task that are no parameters of ``reset``: they are for samplers and results.
+
+    Args:
+        schema: As in ``check_reset_parameters``.
+        task: A task of a file.
+
+    Example:
+        >>> without_labels({"properties": {}, "additionalProperties": False}, {"seed": 1, "difficulty": 2})
+        {'seed': 1}
+    """
+    if schema is None or _takes_any(schema):
+        return dict(task)
+    known = schema.get("properties", {})
+    return {name: value for name, value in task.items() if name in known or name not in LABELS}
 
 
 def listed_task(parameters: Collection[str]) -> bool:

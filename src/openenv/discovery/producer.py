@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from openenv.discovery.declarations import EnvironmentFiles, FoundLicense, read_project
-from openenv.discovery.errors import CatalogError, DeclarationError
+from openenv.discovery.errors import CatalogError
+from openenv.discovery.metadata import EnvironmentFiles, FoundLicense, framework_requirement, project_metadata
 from openenv.discovery.models import (
     PROFILE_VERSION,
     AgentToolsInterface,
@@ -25,7 +25,7 @@ from openenv.discovery.models import (
     Publisher,
     RepositorySource,
 )
-from openenv.discovery.repository import Repository
+from openenv.discovery.repository import GitMetadataSource, MetadataError
 from openenv.discovery.serialization import catalog_digest
 
 _NAMESPACE = re.compile(r"[A-Za-z0-9._-]+")
@@ -65,14 +65,14 @@ def build_catalog(
         raise CatalogError(f"Expected a domain as the publisher, as example.com, got {publisher!r}.") from error
     if not _NAMESPACE.fullmatch(namespace):
         raise CatalogError(f"Expected letters, digits, '.', '_' and '-' as the namespace, got {namespace!r}.")
-    read = Repository(Path(repository), repository_uri, revision, root)
-    builder = _Builder(read, f"urn:air:{publisher}:{namespace}")
-    for path in read.environments:
+    source = GitMetadataSource(Path(repository), repository_uri, revision, root)
+    builder = _Builder(source, f"urn:air:{publisher}:{namespace}")
+    for path in source.environments:
         builder.add(path)
     unsigned = CatalogSnapshot(
         publisher=publisher,
-        source=RepositorySource(provider="github", id=read.id, uri=read.uri, revision=read.revision),
-        inventory=Inventory(root=read.root, paths=read.environments),
+        source=RepositorySource(provider="github", id=source.repository_id, uri=source.uri, revision=source.revision),
+        inventory=Inventory(root=source.root, paths=source.environments),
         entries=builder.entries,
         issues=builder.issues,
         complete=all(issue.severity != "error" for issue in builder.issues),
@@ -84,20 +84,20 @@ def build_catalog(
 class _Builder:
     """Maker of entries of folders, and of issues of folders that can be none."""
 
-    def __init__(self, repository: Repository, name: str) -> None:
+    def __init__(self, source: GitMetadataSource, name: str) -> None:
         self.entries: list[DiscoveryEntry] = []
         self.issues: list[CatalogIssue] = []
-        self._repository = repository
+        self._source = source
         self._name = name
-        self._root_project = read_project(repository, "pyproject.toml")
+        self._root_project = project_metadata(source, "pyproject.toml")
 
     def add(self, path: str) -> None:
         """Add a folder's entry, or the error that keeps it out."""
         try:
-            files = EnvironmentFiles.read(self._repository, path)
-            license_found = files.license(self._repository, self._root_project)
+            files = EnvironmentFiles.read(self._source, path)
+            license_found = files.license(self._source, self._root_project)
             self.entries.append(self._entry(files, license_found))
-        except DeclarationError as error:
+        except MetadataError as error:
             self._note(path, error.code, str(error), "error")
         except ValidationError as error:
             first = error.errors()[0]
@@ -112,8 +112,8 @@ class _Builder:
         self.issues.append(CatalogIssue(path=path, code=code, message=message, severity=severity))
 
     def _entry(self, files: EnvironmentFiles, license_found: FoundLicense) -> DiscoveryEntry:
-        name, description, requirement = files.name(), files.description(), files.requirement()
-        origins = {"name": name.origin, "description": description.origin, "source": self._repository.uri}
+        name, description, requirement = files.name(), files.description(), framework_requirement(files.project)
+        origins = {"name": name.origin, "description": description.origin, "source": self._source.uri}
         if license_found.origin is not None:
             origins["license"] = license_found.origin
         if files.declaration.agent_tools is not None:
@@ -135,25 +135,25 @@ class _Builder:
         )
 
     def _identifier(self, path: str) -> str:
-        folder = sha256(f"{self._repository.uri}\n{path}".encode()).hexdigest()
-        return f"{self._name}:{folder}:{self._repository.revision}"
+        folder = sha256(f"{self._source.uri}\n{path}".encode()).hexdigest()
+        return f"{self._name}:{folder}:{self._source.revision}"
 
     def _card(
         self, files: EnvironmentFiles, name: str, description: str, license_found: FoundLicense, requirement: str | None
     ) -> EnvironmentCard:
-        repository, availability = self._repository, files.declaration.artifact_availability
-        where: dict[str, str] = {"uri": repository.uri, "path": files.path, "revision": repository.revision}
+        source, availability = self._source, files.declaration.artifact_availability
+        where: dict[str, str] = {"uri": source.uri, "path": files.path, "revision": source.revision}
         has_page = license_found.origin is not None and license_found.name != "unknown"
         return EnvironmentCard(
             schema_version=PROFILE_VERSION,
             name=name,
             description=description,
-            owner=Owner(authority="github.com", id=repository.id.partition("/")[0]),
-            source=EnvironmentSource(provider="github", id=repository.id, **where),
+            owner=Owner(authority="github.com", id=source.repository_id.partition("/")[0]),
+            source=EnvironmentSource(provider="github", id=source.repository_id, **where),
             artifact_availability=availability,
             artifacts=[GitArtifact(kind="git", **where)] if availability == "resolvable" else [],
             license=license_found.name,
-            license_url=repository.page_of(str(license_found.origin)) if has_page else None,
+            license_url=source.url(str(license_found.origin)) if has_page else None,
             interfaces=self._interfaces(files),
             manifest_spec_version=files.manifest.get("spec_version"),
             framework_requirement=requirement,
@@ -166,9 +166,9 @@ class _Builder:
             return found
         if not tools.source.startswith(f"{files.path}/"):
             fault = f"{files.path}/discovery.json: the source of its tools, {tools.source}, is not in its folder."
-            raise DeclarationError("invalid_metadata", fault)
-        self._repository.required(tools.source)
-        revision = self._repository.revision
+            raise MetadataError("invalid_metadata", fault)
+        self._source.read(tools.source, required=True)
+        revision = self._source.revision
         declared = AgentToolsInterface(
             role="agent-tools", protocol=tools.protocol, status="declared", source_revision=revision
         )

@@ -52,6 +52,8 @@ class Score:
         failures: Numbers of further episodes that failed, by the kind of failure; they are in none of the figures.
         legal_answers: Share of the answers that were legal actions, as calls of tools have to be; ``None`` without
             answers, and in runs of earlier versions.
+        costs: What all of the episodes have cost, under the names of the metrics of a step, such as ``cost/price_usd``,
+            and what participants in them have used; without prices ``participants/...`` alone.
     """
 
     mean_reward: float
@@ -70,6 +72,7 @@ class Score:
     high: float | None = None
     legal_answers: float | None = None
     failures: dict[str, int] = field(default_factory=dict)
+    costs: dict[str, float] = field(default_factory=dict)
 
     @property
     def legal(self) -> str:

@@ -174,7 +174,8 @@ class _Play:
         session = await run_sync(self._arena.sessions().client.new_session)
         try:
             task, rule = state.metadata["task"], self._arena.rule
-            play = ToolPlay(task, session, form, max_turns=self._max_turns, rule=rule)
+            passed = await run_sync(self._arena.sessions().parameters_of, task)
+            play = ToolPlay(task, session, form, max_turns=self._max_turns, parameters=passed, rule=rule)
             await self._play(play, state, form)
         finally:
             await run_sync(session.close)

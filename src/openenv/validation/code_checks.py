@@ -192,6 +192,28 @@ def _methods(names: Names, cls: Definition) -> dict[str, Function]:
     return methods
 
 
+def reset_method(source: Source) -> Function | None:
+    """Return the method by which the environment is reset, as far as it is in the folder."""
+    names = Names(source)
+    for cls in environment_classes(source, names):
+        methods = _methods(names, cls)
+        found = methods.get("reset_async") or methods.get("reset")
+        if found is not None:
+            return found
+    return None
+
+
+def passes_on(method: Function, parameter: str) -> bool:
+    """Return whether a method calls something of its own with a parameter."""
+    calls = (node for node in ast.walk(method) if isinstance(node, ast.Call))
+    return any(
+        isinstance(given, ast.Name) and given.id == parameter
+        for call in calls
+        if not ast.unparse(call.func).startswith("super()")
+        for given in (*call.args, *(each.value for each in call.keywords))
+    )
+
+
 def offers_only_tools(source: Source) -> bool:
     """Return whether agents act by tools alone, for which every package has a client already."""
     names = Names(source)
@@ -244,7 +266,7 @@ def _reset_findings(cls: Definition, reset: Function | None, *, has_tasks: bool)
             f"{cls.path}:{reset.lineno}: reset needs {', '.join(required)}, but may be called without arguments.",
             "Give each a default.",
         )
-    if "seed" not in _accepted(reset) and reset.args.kwarg is None and not has_tasks:
+    if "seed" not in accepted(reset) and reset.args.kwarg is None and not has_tasks:
         yield warn(
             f"{cls.path}:{reset.lineno}: reset takes no seed, so that no episode can be repeated.",
             "Add seed: int | None = None, and draw everything random from random.Random(seed).",
@@ -255,7 +277,7 @@ def _step_findings(cls: Definition, step: Function | None) -> Iterator[Finding]:
     if step is None:
         return
     required = _required(step)[1:]
-    takes_action = len(_accepted(step)) > 1 or step.args.vararg is not None
+    takes_action = len(accepted(step)) > 1 or step.args.vararg is not None
     if len(required) > 1 or not takes_action:
         yield fail(
             f"{cls.path}:{step.lineno}: step takes ({', '.join(required)}); the server passes the action and, "
@@ -264,7 +286,8 @@ def _step_findings(cls: Definition, step: Function | None) -> Iterator[Finding]:
         )
 
 
-def _accepted(function: Function) -> list[str]:
+def accepted(function: Function) -> list[str]:
+    """Return the names of a function's parameters."""
     arguments = function.args
     return [each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
 

@@ -29,10 +29,16 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Figures:
-    """Figures that a check measured, by their names, as JSON values."""
+class Measurement:
+    """Values that a check measured, whether or not it found a fault.
+
+    Attributes:
+        values: The values by name, for ``measured`` of its result.
+        text: A sentence for its evidence, which a check that passes has too; empty for none.
+    """
 
     values: Mapping[str, Any]
+    text: str = ""
 
 
 class LeftOutError(Exception):
@@ -48,14 +54,14 @@ class Check(Generic[SubjectT]):
     Attributes:
         id: Its name in the report.
         measures: Its subject, for people.
-        find: Yields the faults, and what was measured. It raises `LeftOutError` where the check can't be made.
+        find: Yields the faults, and what it measured. It raises `LeftOutError` where the check can't be made.
         warns_as: Id of its warnings, whose result is always in the report; its own id if it only warns. If it is empty,
             warnings have the check's id with ``_advice`` behind it, and a result where there are any.
     """
 
     id: str
     measures: str
-    find: Callable[[SubjectT], Iterable[Finding | Figures]]
+    find: Callable[[SubjectT], Iterable[Finding | Measurement]]
     warns_as: str = ""
 
 
@@ -80,28 +86,33 @@ def run_check(check: Check[SubjectT], subject: SubjectT) -> list[CheckResult]:
     return results_of(check, found, round(time.perf_counter() - start, 6))
 
 
-def results_of(check: Check[SubjectT], found: Sequence[Finding | Figures], duration_s: float) -> list[CheckResult]:
-    """Return the results of a check that has found something or nothing."""
+def results_of(check: Check[SubjectT], found: Sequence[Finding | Measurement], duration_s: float) -> list[CheckResult]:
+    """Return the results of a check that has found something or nothing; measured values are in the first."""
     findings = [each for each in found if isinstance(each, Finding)]
-    figures = {name: value for each in found if isinstance(each, Figures) for name, value in each.values.items()}
+    measured = [each for each in found if isinstance(each, Measurement)]
     if check.warns_as == check.id:
-        return [_result(check.id, check.measures, findings, duration_s, figures)]
+        return [_result(check.id, check.measures, findings, duration_s, measured)]
     faults = [finding for finding in findings if finding.severity is Severity.FAIL]
     warnings = [finding for finding in findings if finding.severity is not Severity.FAIL]
-    results = [_result(check.id, check.measures, faults, duration_s, figures)]
+    results = [_result(check.id, check.measures, faults, duration_s, measured)]
     if warnings or check.warns_as:
-        results.append(_result(check.warns_as or f"{check.id}{ADVICE}", check.measures, warnings, 0.0, {}))
+        results.append(_result(check.warns_as or f"{check.id}{ADVICE}", check.measures, warnings, 0.0))
     return results
 
 
 def _result(
-    check_id: str, subject: str, findings: Sequence[Finding], duration_s: float, figures: Mapping[str, Any]
+    check_id: str,
+    subject: str,
+    findings: Sequence[Finding],
+    duration_s: float,
+    measured: Sequence[Measurement] = (),
 ) -> CheckResult:
+    values = {name: value for each in measured for name, value in each.values.items()}
     return CheckResult(
         check_id=check_id,
         status=CheckStatus.FAIL if findings else CheckStatus.PASS,
-        measured={"subject": subject, "findings": len(findings), **figures},
-        evidence=[finding.text for finding in findings],
+        measured={"subject": subject, "findings": len(findings), **values},
+        evidence=[*(finding.text for finding in findings), *(each.text for each in measured if each.text)],
         remediation="\n".join(dict.fromkeys(finding.remedy for finding in findings)) or None,
         duration_s=duration_s,
     )

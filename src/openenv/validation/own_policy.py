@@ -1,6 +1,6 @@
 """Validation by the policy of this package: of folders, with or without declarations, and of what has no folder."""
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,13 +13,13 @@ from openenv.validation.manifest import ManifestError, NormalizedManifest
 from openenv.validation.parsers.openenv_yaml import BLOCK, POLICY, OpenEnvYamlParser
 from openenv.validation.policy import OWN_POLICY, PolicyEntry, SeverityPolicy, load_policy, make_report
 from openenv.validation.report import CheckResult, ValidationReport
-from openenv.validation.run_process import run_in_process
+from openenv.validation.run_process import ProcessOptions, each_in_process
 from openenv.validation.runtime.scheduler import execute_graders
 from openenv.validation.source import Source, read_source, source_digest
 from openenv.validation.trials import RunLimits
 from openenv.validation.types import CheckStatus, Lane, Level, Severity, SignatureKind
 
-_NEEDED_TO_RUN = ("static.manifest", "static.syntax")
+NEEDED_TO_RUN = ("static.manifest", "static.syntax")
 
 
 def validate_folder(folder: Path, max_level: Level = Level.STATIC, limits: RunLimits | None = None) -> ValidationReport:
@@ -42,11 +42,11 @@ def validate_folder(folder: Path, max_level: Level = Level.STATIC, limits: RunLi
     """
     source = read_source(folder)
     manifest = _declared(source.folder)
-    results, levels = check_source(source), [Level.STATIC]
-    has_failed = {result.check_id for result in results if result.status is CheckStatus.FAIL}
-    if max_level > Level.STATIC and has_failed.isdisjoint(_NEEDED_TO_RUN):
-        results += run_in_process(source.folder, limits or RunLimits(), max_level)
-        levels += _levels_of_run(max_level)
+    each = each_folder_results(source, max_level, limits or RunLimits())
+    results, levels = next(each), [Level.STATIC]
+    run = [result for found in each for result in found]
+    results += run
+    levels += _levels_of_run(max_level) if run else []
     if manifest is not None:
         results += _results_of_others(source, manifest, max_level, results)
     return make_report(
@@ -55,10 +55,28 @@ def validate_folder(folder: Path, max_level: Level = Level.STATIC, limits: RunLi
         source_digest=_digest(source.folder),
         signature=SignatureKind.OPENENV_SERVED,
         manifest=manifest,
-        policy=_policy_with(results),
+        policy=policy_with(results),
         levels_run=levels,
         results=results,
     )
+
+
+def each_folder_results(
+    source: Source, max_level: Level, limits: RunLimits, options: ProcessOptions | None = None
+) -> Generator[list[CheckResult], None, None]:
+    """Iterate over the results of this package's checks: those of the folder at once, then those of each run check.
+
+    Args:
+        source: The folder's files.
+        max_level: The highest level of checks.
+        limits: Limits of the run.
+        options: Options of the process that runs the environment.
+    """
+    results = check_source(source)
+    yield results
+    has_failed = {result.check_id for result in results if result.status is CheckStatus.FAIL}
+    if max_level > Level.STATIC and has_failed.isdisjoint(NEEDED_TO_RUN):
+        yield from each_in_process(source.folder, limits, max_level, options)
 
 
 def chosen_policy(folder: Path) -> str | None:
@@ -134,7 +152,7 @@ def _results_of_others(
         return execute_graders(graders, Subject(source.folder, manifest, None, None, Path(outputs)), prior=prior)
 
 
-def _policy_with(results: Sequence[CheckResult]) -> SeverityPolicy:
+def policy_with(results: Sequence[CheckResult]) -> SeverityPolicy:
     """Return the policy of this package; a check of another package that it does not know fails like any other."""
     policy = load_policy(OWN_POLICY)
     known = policy.entries_for_lane(Lane.LOCAL)

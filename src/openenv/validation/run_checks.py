@@ -8,12 +8,13 @@ is a finding like any other.
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
-from functools import partial
+from contextlib import ExitStack, suppress
+from functools import cached_property, partial
 from typing import Any, NamedTuple, Self
 
 from pydantic import ValidationError
 
+from openenv.auto.manifest import MANIFEST_FILE
 from openenv.auto.package import EnvironmentPackage
 from openenv.auto.readme import read_readme
 from openenv.core.client.blocking import wait_for
@@ -33,11 +34,19 @@ from openenv.core.schema.json_models import read_model
 from openenv.core.schema.reader import constants, members
 from openenv.core.wire.mcp_types import CallToolObservation, ListToolsObservation
 from openenv.core.wire.names import FINITE_VARIABLE
-from openenv.validation.findings import Check, Finding, fail, run_check, warn
+from openenv.validation.code_checks import Function, accepted, passes_on, reset_method
+from openenv.validation.conformance.server import NoAnswerError, Server
+from openenv.validation.findings import Check, Finding, Measurement, fail, run_check, warn
 from openenv.validation.report import CheckResult
+from openenv.validation.runtime.endurance import find_in_endurance
+from openenv.validation.runtime.hostile import find_in_floods, find_in_hostile_actions
+from openenv.validation.runtime.recorded import RECORD, first_unlike, read_recorded
+from openenv.validation.runtime.transport import FAULTS
 from openenv.validation.runtime.varied_process import Variation, VariedProcessProvider
+from openenv.validation.source import read_source
 from openenv.validation.trials import (
     FEW_STEPS,
+    OTHER_SEED,
     RANDOM_STEPS,
     SCRIPTED,
     SCRIPTED_STEPS,
@@ -61,6 +70,11 @@ _REPEAT = "Draw all that is random from the seed, and let nothing depend on the 
 _STATE = "Keep what belongs to an episode in the instance, and no state in modules, classes, caches and variables."
 _CAPACITY_WAIT_S = 10.0
 _OK = 200
+_EPISODE_ID, _OTHER_EPISODE_ID = "validated-episode", "validated-episode-2"
+MAX_STATES = 6
+"""Episodes whose states are read."""
+MAX_SEEDS = 8
+"""Further seeds that are tried, until one is another episode."""
 
 
 class Running:
@@ -71,6 +85,7 @@ class Running:
         trials: Episodes that were played on the first server.
         has_sessions: Whether sessions can be opened over a WebSocket.
         is_repeatable: Whether the same actions had the same results in a second process; set by the check of that.
+        plays_as_before: Whether the first server plays as at first; set by the checks of hostile input.
         prefix: The folder, as errors name it before a file of it.
     """
 
@@ -80,6 +95,7 @@ class Running:
         self.trials: list[Trial] = []
         self.has_sessions = True
         self.is_repeatable = True
+        self.plays_as_before = True
         self.prefix = f"{package.folder}{os.sep}"
         self._exits = ExitStack()
         self.client, self._provider = self._start()
@@ -92,6 +108,20 @@ class Running:
 
     def __exit__(self, *_: object) -> None:
         self._exits.close()
+
+    @property
+    def pid(self) -> int | None:
+        """Process of the first server."""
+        return self._provider.pid
+
+    def server(self) -> Server:
+        """Return the first server, for frames that no client sends."""
+        return Server(self._provider.base_url, self.limits.answer_s, self._provider.token)
+
+    def example(self) -> Trial | None:
+        """Return the shortest of the trials without a fault; ``None`` where there is none."""
+        whole = [trial for trial in self.trials if trial.fault is None and trial.actions]
+        return min(whole, key=lambda trial: len(trial.actions), default=None)
 
     def resets_over_http(self) -> bool:
         """Return whether the first server resets over HTTP, and keep that it has no sessions."""
@@ -131,6 +161,17 @@ class Running:
         client = self.package.client_class()(provider=server, message_timeout_s=self.limits.answer_s).sync()
         self._exits.callback(client.close)
         return client
+
+    @property
+    def base_url(self) -> str:
+        """Address of the first server."""
+        return self._provider.base_url
+
+    @cached_property
+    def reset_method(self) -> Function | None:
+        """Method of the environment's code that resets it; ``None`` where that is not in the folder."""
+        has_source = (self.package.folder / MANIFEST_FILE).is_file()
+        return reset_method(read_source(self.package.folder)) if has_source else None
 
     @property
     def second(self) -> Trials:
@@ -207,7 +248,7 @@ class Running:
 class StartedServer(RuntimeProvider):
     """A server that runs for another client, and outlives this provider's."""
 
-    def __init__(self, started: LocalProcessProvider) -> None:
+    def __init__(self, started: RuntimeProvider) -> None:
         self._started = started
 
     @property
@@ -392,6 +433,127 @@ def _find_in_sessions(running: Running) -> Iterator[Finding]:
         )
 
 
+def _find_in_recorded(running: Running) -> Iterator[Finding]:
+    """Find answers that are not those of the episodes on record."""
+    episodes = read_recorded(running.package.folder)
+    if episodes is None:
+        return
+    running.client.disconnect()
+    try:
+        unlike = first_unlike(running.base_url, episodes, running.limits.answer_s)
+    except FAULTS as error:
+        unlike = f"{type(error).__name__}: {error}"
+    if unlike is not None:
+        yield fail(
+            f"an episode on record has other answers, {unlike}",
+            f"Correct what changed; if it is meant so, record {RECORD} anew, and raise the version.",
+        )
+
+
+def _find_in_seed_effect(running: Running) -> Iterator[Finding]:
+    """Find a seed without an effect, in code that draws from it: the same actions have the same answers with any."""
+    trials = [trial for trial in running.trials if trial.fault is None]
+    if running.reset_method is None or not passes_on(running.reset_method, "seed") or not trials:
+        return
+    anew = Trials(running.client, running.limits)
+    for seed in range(OTHER_SEED, OTHER_SEED + MAX_SEEDS):
+        for trial in trials:
+            if anew.is_out_of_time or first_difference(trial.answers, anew.replay(trial, seed=seed)) is not None:
+                return
+    yield warn(
+        f"{MAX_SEEDS + 1} seeds give the same episode, though reset draws from its seed",
+        "Draw from the seed that reset gets, and from no other; leave the parameter alone where nothing is random.",
+    )
+
+
+def _find_in_state(running: Running) -> Iterator[Finding]:
+    """Find a state that has another episode's name, or another count of steps."""
+    anew = Trials(running.client, running.limits)
+    trials = [trial for trial in running.trials if trial.fault is None and trial.actions]
+    for trial in trials[:MAX_STATES]:
+        if anew.is_out_of_time:
+            return
+        with suppress(OpenEnvError):  # which the checks before have reported
+            found = _state_fault(running, trial.actions[:FEW_STEPS])
+            if found is not None:
+                yield warn(f"{found[0]} ({trial.name})", found[1])
+                return
+
+
+def _state_fault(running: Running, actions: Sequence[dict[str, Any]]) -> tuple[str, str] | None:
+    """Return what is wrong with the states of an episode and of the next reset, and the remedy."""
+    client = running.client
+    client.disconnect()
+    client.reset(seed=SEED, episode_id=_EPISODE_ID)
+    first = _state_fields(client)
+    count = sum(_is_accepted(client, action) for action in actions)
+    last = _state_fields(client)
+    client.reset(seed=SEED, episode_id=_OTHER_EPISODE_ID)
+    other = _state_fields(client)
+    if all(not state.get("episode_id") and not state.get("step_count") for state in (first, last, other)):
+        return None  # an environment that keeps no state
+    if running.reset_method is not None and "episode_id" in accepted(running.reset_method):
+        for state, name in ((first, _EPISODE_ID), (other, _OTHER_EPISODE_ID)):
+            if state.get("episode_id", name) != name:
+                text = f"the state has the episode_id {state['episode_id']!r} after a reset with {name!r}"
+                return text, "Keep the name of the episode that reset gets, and make one up where there is none."
+    for state, least, most in ((first, 0, 0), (last, count, len(actions)), (other, 0, 0)):
+        if not least <= state.get("step_count", least) <= most:
+            after = f"{count} accepted actions" if state is last else "a reset"
+            text = f"the state has the step_count {state['step_count']} after {after}"
+            return text, "Count each action that is not refused, and begin with 0 in reset."
+    return None
+
+
+def _is_accepted(client: Client, action: dict[str, Any]) -> bool:
+    try:
+        client.step(action)
+    except OpenEnvError:
+        return False
+    return True
+
+
+def _state_fields(client: Client) -> dict[str, Any]:
+    state: Any = client.state()
+    return state if isinstance(state, dict) else dict(state.model_dump(mode="json"))
+
+
+def _find_in_endurance(running: Running) -> Iterator[Finding | Measurement]:
+    trial, pid = running.example(), running.pid
+    if trial is not None and pid is not None:
+        yield from find_in_endurance(Trials(running.client, running.limits), trial, pid, running.limits.endurance_s)
+
+
+def _find_in_hostile_actions(running: Running) -> Iterator[Finding | Measurement]:
+    yield from _each_while_served(running, find_in_hostile_actions)
+
+
+def _find_in_floods(running: Running) -> Iterator[Finding | Measurement]:
+    yield from _each_while_served(running, partial(find_in_floods, timeout_s=running.limits.answer_s))
+
+
+def _each_while_served(
+    running: Running, find: Callable[[Server], Iterator[Finding | Measurement]]
+) -> Iterator[Finding | Measurement]:
+    """Yield what is found with the first server, and whether an episode in a new session is what it was before."""
+    if not running.plays_as_before:  # which the check before has reported
+        return
+    running.client.disconnect()
+    try:
+        yield from find(running.server())
+    except NoAnswerError as error:
+        yield fail(f"the server does not answer: {error}", _CAUSE)
+    trial = running.example()
+    if trial is None:
+        return
+    answers = Trials(running.client, running.limits).replay(trial)
+    fault = next((answer["fault"] for answer in answers if "fault" in answer), None)
+    different = fault or (first_difference(trial.answers, answers) if running.is_repeatable else None)
+    if different is not None:
+        running.plays_as_before = False
+        yield fail(f"a new session does not play as before: {different}".replace(running.prefix, ""), _STATE)
+
+
 class _Replayed(NamedTuple):
     """Episode whose actions were sent again.
 
@@ -457,6 +619,14 @@ RUN_CHECKS = (
     Check("runtime.tool_declaration_accuracy", "each action is a tool with the action's fields", _find_in_tools),
     Check("runtime.play", "an episode with the scripted player, and with each kind of action", _find_in_play),
     Check("runtime.episode_end", "an episode ends", _find_in_end),
+    Check("runtime.recorded_episodes", "the answers to the episodes on record", _find_in_recorded),
+    Check("runtime.state_contract", "the state has the episode's name and count of steps", _find_in_state),
+    Check(
+        "runtime.seed_effect",
+        "another seed is another episode, where reset draws from it",
+        _find_in_seed_effect,
+        "runtime.seed_effect",
+    ),
     Check(
         "runtime.process_isolation",
         "the same actions in another process",
@@ -466,5 +636,8 @@ RUN_CHECKS = (
     Check(
         "runtime.episode_isolation", "the same actions after an episode, and beside another session", _find_in_sessions
     ),
+    Check("runtime.endurance", "many episodes leave nothing in the server's process", _find_in_endurance),
+    Check("runtime.hostile_actions", "a session continues after actions of no schema", _find_in_hostile_actions),
+    Check("runtime.floods", "floods and cut sockets leave nothing", _find_in_floods),
 )
 _NEEDED = ("runtime.startup", "runtime.reset", "runtime.play")

@@ -7,11 +7,12 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Event
 from typing import Any, NoReturn
 
 from pydantic import TypeAdapter
@@ -29,6 +30,7 @@ from openenv.validation.trials import RunLimits
 from openenv.validation.types import Level
 
 _STANDARD_ERROR = 2
+_POLL_S = 0.1
 _RESULTS = TypeAdapter(list[CheckResult])
 _CHECKS: tuple[Check[Any], ...] = (*RUN_CHECKS, *SEMANTIC_CHECKS, *STATISTICAL_CHECKS, *CARD_CHECKS)
 _END = "null"  # behind the last result
@@ -38,65 +40,113 @@ _HANGS = "the player, the client or the models block all of its threads"
 _REMEDY = "Raise an exception where something is wrong, and call what may crash or hang in a separate process."
 
 
+@dataclass(frozen=True)
+class ProcessOptions:
+    """Options of a process that runs checks.
+
+    Attributes:
+        variables: Environment variables for it and the servers that it starts, on top of this process's own.
+        is_quiet: Whether what the author's code and its servers print is shown nowhere.
+        stop: Event that ends it; ``None`` where it ends by itself alone.
+        with_card: Whether what a card has beside is measured too.
+    """
+
+    variables: Mapping[str, str] = field(default_factory=dict)
+    is_quiet: bool = False
+    stop: Event | None = None
+    with_card: bool = False
+
+
 def run_in_process(
-    target: str | Path, limits: RunLimits, max_level: Level = Level.RUNTIME, *, with_card: bool = False
+    target: str | Path, limits: RunLimits, max_level: Level = Level.RUNTIME, options: ProcessOptions | None = None
 ) -> list[CheckResult]:
     """Run the checks of an environment that runs in a separate process. A check in which that ends, or hangs, fails.
-
-    Args:
-        target: The environment.
-        limits: Limits of the run.
-        max_level: The highest level of checks.
-        with_card: Whether what a card has beside is measured too.
 
     Raises:
         EnvironmentNotFoundError: There is no such environment.
     """
-    folder = find_environment(target).folder
+    return [result for results in each_in_process(target, limits, max_level, options) for result in results]
+
+
+def each_in_process(
+    target: str | Path, limits: RunLimits, max_level: Level, options: ProcessOptions | None = None
+) -> Iterator[list[CheckResult]]:
+    """Iterate over the results of each check as soon as they are known; the process ends with the iterator.
+
+    Raises:
+        EnvironmentNotFoundError: There is no such environment.
+    """
+    folder, options = find_environment(target).folder, options or ProcessOptions()
     with TemporaryDirectory(prefix="openenv-validate-") as temporary:
         results, crash = Path(temporary) / "results.jsonl", Path(temporary) / "crash.txt"
         results.touch()
         crash.touch()
-        command = [
-            sys.executable,
-            "-P",
-            "-m",
-            __name__,
-            str(target),
-            json.dumps(asdict(limits)),
-            str(int(max_level)),
-            str(int(with_card)),
-            str(results),
-            str(crash),
-        ]
-        # What an author's code prints is no part of the report.
-        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=_STANDARD_ERROR) as process:  # noqa: S603
-            is_hanging = _is_hanging(process, results, limits.check_s)
-        lines = results.read_text(encoding="utf-8").splitlines()
-        where = _where(crash, folder)
-    ended = [_RESULTS.validate_json(line) for line in lines if line != _END]
-    found = [result for results in ended for result in results]
-    if lines[-1:] == [_END]:
-        return found
-    end = (
-        f"did not end within {limits.check_s:g} s: {_HANGS}"
-        if is_hanging
-        else f"{how_ended(process.returncode)}: {_ENDED}"
-    )
-    return [*found, *results_of(_CHECKS[len(ended)], [fail(f"its process {end}{where}", _REMEDY)], 0.0)]
+        given = (str(target), json.dumps(asdict(limits)), str(int(max_level)), str(int(options.with_card)))
+        arguments = (*given, str(results), str(crash))
+        count = 0
+        with program_process(__name__, arguments, options) as process:
+            for line in _lines(process, results, limits.check_s, options.stop):
+                if line == _END:
+                    return
+                yield _RESULTS.validate_json(line)
+                count += 1
+            is_hanging = process.poll() is None
+            process.kill()
+        if options.stop is not None and options.stop.is_set():
+            return
+        end = (
+            f"did not end within {limits.check_s:g} s: {_HANGS}"
+            if is_hanging
+            else f"{how_ended(process.returncode)}: {_ENDED}"
+        )
+        yield results_of(_CHECKS[count], [fail(f"its process {end}{_where(crash, folder)}", _REMEDY)], 0.0)
 
 
-def _is_hanging(process: "subprocess.Popen[bytes]", results: Path, check_s: float) -> bool:
-    """Wait for the end of a process, and kill it where no check ends in time; return whether that was so."""
-    size = -1
-    try:
-        while process.poll() is None and size != results.stat().st_size:
-            size = results.stat().st_size
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(check_s)
-        return process.poll() is None
-    finally:
-        process.kill()  # which does nothing where it has ended
+@contextmanager
+def program_process(
+    module: str, arguments: Sequence[str], options: ProcessOptions
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """Run a module of this package as a program, in a process that is killed at the end of the context."""
+    # What an author's code prints is no part of the report.
+    output = subprocess.DEVNULL if options.is_quiet else _STANDARD_ERROR
+    with subprocess.Popen(  # noqa: S603  # our own command
+        [sys.executable, "-P", "-m", module, *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        env={**os.environ, **options.variables},
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()  # which does nothing where it has ended
+
+
+def ended_in_time(process: "subprocess.Popen[bytes]", limit_s: float, stop: Event | None) -> bool:
+    """Wait for the end of a process, and return whether it ended by itself, in time and before the event."""
+    until = time.monotonic() + limit_s
+    while time.monotonic() < until and not (stop is not None and stop.is_set()):
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_POLL_S)
+            return True
+    return False
+
+
+def _lines(process: "subprocess.Popen[bytes]", file: Path, line_s: float, stop: Event | None) -> Iterator[str]:
+    """Iterate over the lines that a process writes to a file, until it ends, or writes no further one in time."""
+    with file.open(encoding="utf-8") as written:
+        begun, until = "", time.monotonic() + line_s
+        while time.monotonic() < until and not (stop is not None and stop.is_set()):
+            has_ended = process.poll() is not None
+            *whole, begun = (begun + written.read()).split("\n")
+            if whole:
+                yield from whole
+                until = time.monotonic() + line_s
+            elif has_ended:
+                return
+            else:
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(_POLL_S)
 
 
 def _where(crash: Path, folder: Path) -> str:

@@ -59,6 +59,7 @@ class RunLimits:
         learning_steps: Optimiser steps of a training of the tiny policy; 0 for no training.
         learning_seeds: Trainings, each with a seed of its own.
         learning_s: Seconds for all trainings.
+        endurance_s: Seconds of CPU for the episodes of ``runtime.endurance``.
         until: Reading of ``time.monotonic`` after which no further check is made; ``None`` for no such limit.
     """
 
@@ -69,6 +70,7 @@ class RunLimits:
     learning_steps: int = 300
     learning_seeds: int = 5
     learning_s: float = 540.0
+    endurance_s: float = 0.6
     until: float | None = None
 
 
@@ -86,6 +88,7 @@ class Trial:
         untried: Reason why no action could be chosen; ``None`` where one could.
         has_ended: Whether the environment ended the episode.
         is_out_of_time: Whether its share of the time ended it.
+        seed: Seed of its reset.
     """
 
     name: str
@@ -97,6 +100,7 @@ class Trial:
     untried: str | None = None
     has_ended: bool = False
     is_out_of_time: bool = False
+    seed: int = SEED
 
     @property
     def is_refused(self) -> bool:
@@ -172,15 +176,18 @@ class Trials:
             trial.fault = str(fault)
         return trial
 
-    def replay(self, trial: Trial, *, is_same_session: bool = False, neighbour: Client | None = None) -> list[Answer]:
+    def replay(
+        self, trial: Trial, *, is_same_session: bool = False, neighbour: Client | None = None, seed: int = SEED
+    ) -> list[Answer]:
         """Send the first actions of a trial once more.
 
         Args:
             trial: The trial.
             is_same_session: Whether no session is opened, but that of the last trial reset.
             neighbour: Another session, which does the same under another seed, each time a step ahead.
+            seed: Seed of the reset.
         """
-        again = Trial(trial.name)
+        again = Trial(trial.name, seed=seed)
         try:
             if not is_same_session:
                 self._client.disconnect()
@@ -194,7 +201,7 @@ class Trials:
         return again.answers
 
     def _reset(self, client: Client, trial: Trial) -> Any:
-        result = self._answer(trial, "reset", client.reset, seed=SEED)
+        result = self._answer(trial, "reset", client.reset, seed=trial.seed)
         trial.answers.append(_seen(result))
         trial.has_ended = bool(result.done)
         self._state(client, trial)
@@ -286,30 +293,31 @@ def first_difference(first: list[Answer], second: list[Answer]) -> str | None:
         'observation.board.1 of the reset: 1 and 2'
     """
     for step, (left, right) in enumerate(zip(first, second, strict=False)):
-        found = _difference(left, right)
+        found = next(differences(left, right), None)
         if found is not None:
             path, values = found
             return f"{path} of {f'step {step}' if step else 'the reset'}: {values}"
     return None
 
 
-def _difference(left: Any, right: Any) -> tuple[str, str] | None:
-    """Return the path of the first difference, and both values. Durations that were measured may differ."""
+def differences(left: Any, right: Any) -> Iterator[tuple[str, str]]:
+    """Iterate over the paths at which two answers differ, and both values. Durations that were measured may differ."""
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         if left.keys() == right.keys() and list(left) != list(right):
-            return "", f"keys in the order {_shortened(list(left))} and {_shortened(list(right))}"
+            yield "", f"keys in the order {_shortened(list(left))} and {_shortened(list(right))}"
+            return
         keys: list[Any] = [*left, *(key for key in right if key not in left)]
         pairs = [(key, left.get(key), right.get(key)) for key in keys]
     elif isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
         pairs = [(number, *values) for number, values in enumerate(zip(left, right, strict=True))]
     else:
-        is_equal = type(left) is type(right) and left == right  # 1, 1.0 and true are other bytes
-        return None if is_equal else ("", f"{_shortened(left)} and {_shortened(right)}")
+        if type(left) is not type(right) or left != right:  # 1, 1.0 and true are other bytes
+            yield "", f"{_shortened(left)} and {_shortened(right)}"
+        return
     for key, *values in pairs:
-        found = _difference(*values)
-        if found is not None and not (_DURATION.search(str(key)) and all(isinstance(each, float) for each in values)):
-            return f"{key}.{found[0]}".rstrip("."), found[1]
-    return None
+        if not (_DURATION.search(str(key)) and all(isinstance(each, float) for each in values)):
+            for path, both in differences(*values):
+                yield f"{key}.{path}".rstrip("."), both
 
 
 def where(error: BaseException) -> str:

@@ -68,7 +68,7 @@ def _progress(run: RunFolder, query: Mapping[str, str]) -> Any:
 
 
 def _shown(score: Score) -> dict[str, Any]:
-    return {name: getattr(score, name) for name in ("mean_reward", "low", "high", "episodes")}
+    return {name: getattr(score, name) for name in ("mean_reward", "low", "high", "episodes", "costs")}
 
 
 def _rollouts(file: str | Path | None, run: RunFolder, query: Mapping[str, str]) -> Any:

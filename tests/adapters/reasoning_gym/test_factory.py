@@ -16,13 +16,15 @@ pytestmark = pytest.mark.needs("reasoning-gym")
 def test_parameters_reach_the_dataset() -> None:
     env = environment_for("chain_sum?seed=7&size=2&min_terms=4&max_terms=4")()
     assert env.num_tasks("train") == 2
-    assert env.reset(index=0).text == environment_for("chain_sum?seed=7&min_terms=4&max_terms=4")().reset(index=0).text
+    text = env.reset(index=0).text
+    assert text.count("+") + text.count("-") == 3
+    assert text != environment_for("chain_sum?seed=8&size=2&min_terms=4&max_terms=4")().reset(index=0).text
 
 
 def test_it_can_be_sent_to_another_process() -> None:
     env = pickle.loads(pickle.dumps(environment_for("chain_sum?seed=7")))()
     env.reset(index=0)
-    assert env.step(AnswerAction(answer="156")).reward == 1.0
+    assert env.step(AnswerAction(answer="247")).reward == 1.0
 
 
 def test_it_runs_in_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,7 +34,7 @@ def test_it_runs_in_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> Non
         GenericEnvClient(base_url=server.url).sync() as client,
     ):
         client.reset(index=0)
-        assert client.step({"answer": "156"}).reward == 1.0
+        assert client.step({"answer": "247"}).reward == 1.0
 
 
 def test_those_that_run_answers_want_a_sandbox() -> None:

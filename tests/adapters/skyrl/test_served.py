@@ -212,14 +212,14 @@ def test_a_server_that_was_started_by_name_ends_with_the_process() -> None:
         "envs = [ServedTextEnv(extras={'env_name': 'reasoning_gym:chain_sum?seed=7', 'reset': {'index': 0}})"
         " for _ in range(2)]\n"
         "print(envs[0].init([])[0][0]['content'].split('=')[0], envs[1].init([])[0] is None)\n"
-        "print(envs[0].step('156')['reward'], envs[0]._session.async_client.base_url == "
+        "print(envs[0].step('247')['reward'], envs[0]._session.async_client.base_url == "
         "envs[1]._session.async_client.base_url, envs[0]._session.async_client.base_url)\n"
         "[env.close() for env in envs]"
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
     assert ended.stderr == ""
     lines = ended.stdout.splitlines()
-    assert lines[0].startswith("State the final answer to the following arithmetic problem: 60 + 93")
+    assert lines[0].startswith("State the final answer to the following arithmetic problem: 72 + 93")
     reward, shared, url = lines[1].split()
     assert (reward, shared) == ("1.0", "True")
     eventually(lambda: not answers(url), "the server ends")

@@ -1,16 +1,22 @@
 """``openenv validate``: what is shown, what is written, and how it ends."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
+from tests.support.broken_environments import Broken
 from tests.support.environment_folders import scaffold, write_files
 from tests.support.environments.common import Add, CounterEnvironment, Total
 from tests.support.packages import declarations, package
 from tests.support.public_folders import diary_env
-from tests.support.servers import RunningServer
+from tests.support.servers import RunningServer, eventually
 
 from openenv.cli.commands.validate import EXIT_FAIL, EXIT_INTERNAL, EXIT_PASS, EXIT_UNSUPPORTED
 from openenv.core.env_server.app import create_app
@@ -217,7 +223,14 @@ class TestRunning:
         report = json.loads(openenv("validate", folder, *RUN, "--json", timeout_s=PATIENCE_S).stdout)
         assert report["levels_run"] == [Level.STATIC, Level.RUNTIME]
         checks = ["startup", "reset", "seed_control", "tool_declaration_accuracy", "play", "episode_end"]
-        checks += ["process_isolation", "episode_determinism", "episode_isolation"]
+        checks += [
+            "recorded_episodes",
+            "state_contract",
+            "seed_effect",
+            "process_isolation",
+            "episode_determinism",
+            "episode_isolation",
+        ]
         ids = [result["check_id"] for result in report["results"]]
         assert ids[-len(checks) :] == [f"runtime.{check}" for check in checks]
 
@@ -386,3 +399,55 @@ def test_a_server_without_a_websocket_is_a_warning_where_it_resets_over_http(ope
     assert json.loads(shown)["verdict"] != "pass"
     assert "no WebSocket at /ws" in found["runtime.startup_advice"]["evidence"][0]
     assert "runtime.reset" not in found
+
+
+class TestMutants:
+    """``--mutants``: what it needs, what it writes, and that an interrupt leaves nothing."""
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["http://localhost:1"], "http://localhost:1 is a server"),
+            (["gymnasium:Blackjack-v1"], "gymnasium:Blackjack-v1 is none"),
+            ([".", "--policy", "v1"], "leave --policy out"),
+            ([".", "--no-run"], "got static"),
+        ],
+    )
+    def test_bad_input_is_refused(self, openenv_here: Any, tmp_path: Path, arguments: list[str], message: str) -> None:
+        write_files(tmp_path, {"openenv.yaml": "name: my_env"})
+        ended = openenv_here("validate", *arguments, "--mutants")
+        assert ended.returncode != 0
+        assert message in " ".join(ended.stderr.split())
+
+    def test_no_environment_ends_with_2(self, openenv_here: Any) -> None:
+        assert openenv_here("validate", "no-such-environment", "--mutants").returncode == 2
+
+    def test_a_run_writes_the_report(self, openenv_here: Any, tmp_path: Path) -> None:
+        folder = Broken("", "", "", []).write(tmp_path)
+        ended = openenv_here("validate", folder, *RUN, "--mutants", "--max-mutants", "1", "--output", "report.json")
+        assert ended.returncode == 0
+        report = json.loads((tmp_path / "report.json").read_text())
+        assert len(report["mutants"]) == sum(report["totals"].values()) == 1
+        assert ended.stdout.rstrip().endswith(report["worth"])
+
+    @pytest.mark.level("process")
+    def test_an_interrupt_ends_all_and_leaves_nothing(self, tmp_path: Path) -> None:
+        folder, temporary = Broken("", "", "", []).write(tmp_path), tmp_path / "temporary"
+        temporary.mkdir()
+        command = [sys.executable, "-m", "openenv.cli", "validate", str(folder), "--mutants", "--jobs", "2"]
+        process = subprocess.Popen(
+            command, env={**os.environ, "TMPDIR": str(temporary)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        assert process.stderr is not None
+        process.stderr.readline()  # the first mutant has its result, and others are under way
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=PATIENCE_S)
+        assert process.returncode != 0
+        assert list(temporary.glob("openenv-*")) == []
+        eventually(lambda: not _with_text(str(temporary)), "no process works in the folder", PATIENCE_S)
+
+
+def _with_text(text: str) -> list[list[str]]:
+    """Return the command lines that have a text."""
+    lines = (process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"]))
+    return [line for line in lines if any(text in word for word in line)]

@@ -12,7 +12,7 @@ import pytest
 from tests.core.sandbox.conftest import Started
 from tests.support.sandbox.waiting import until
 
-from openenv.core.exceptions import ConfigurationError
+from openenv.core.exceptions import ConfigurationError, SandboxFileError
 from openenv.core.sandbox import SandboxLimits, SandboxPool
 
 pytestmark = pytest.mark.needs("sandbox")
@@ -28,6 +28,18 @@ def test_a_sandbox_is_handed_out_once(limits: SandboxLimits, started: Started) -
                 assert sandbox.shell("ls; touch here").stdout == ""
         until(lambda: pool.ready == 2)
     assert started() == []
+
+
+def test_copies_are_all_that_a_fresh_sandbox_has_of_another(limits: SandboxLimits) -> None:
+    with SandboxPool(0, limits) as pool, pool.take() as agents:
+        agents.shell("mkdir work; echo mine > work/a.txt; echo mine > b.txt; export MARK=1 PATH=$PWD:$PATH")
+        with pool.take_with(agents, ["work/a.txt"], {"b.txt": "ours"}) as fresh:
+            found = fresh.shell(
+                "find . -type f | sort; cat work/a.txt b.txt; echo mark $MARK; case $PATH in *work*) echo path;; esac"
+            )
+            assert found.stdout == "./b.txt\n./work/a.txt\nmine\nours" + "mark\n"
+        with pytest.raises(SandboxFileError):
+            pool.take_with(agents, ["missing.txt"])
 
 
 def test_many_take_at_once(limits: SandboxLimits) -> None:

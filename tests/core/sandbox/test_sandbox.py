@@ -59,6 +59,18 @@ def test_an_exit_ends_the_code_and_not_the_interpreter(sandbox: Sandbox) -> None
         assert sandbox.python("print(x)").stdout == "1\n"
 
 
+def test_code_is_compiled_by_a_process_that_has_run_none(sandbox: Sandbox) -> None:
+    sandbox.python(
+        "import builtins\nreal = compile\n"
+        "builtins.compile = lambda text, *a, **k: real('pass' if 'broken' in text else text, *a, **k)"
+    )
+    assert sandbox.compiles("print(1)")
+    assert not sandbox.compiles("def broken(:")
+    assert not sandbox.compiles("\0")
+    assert not sandbox.compiles("(" * 10_000)
+    assert sandbox.python("def broken(:").exit_code == 0
+
+
 def test_a_command_has_its_input_folder_and_variables(sandbox: Sandbox) -> None:
     sandbox.write_file(
         "folder/script.py", "import os, sys; print(os.getcwd(), os.environ['A'], sys.stdin.read(), sys.argv[1])"

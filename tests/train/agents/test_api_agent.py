@@ -88,6 +88,12 @@ def test_every_task_is_played_to_its_end_by_tool_calls(stairs_client: Client) ->
     assert answered["messages"][-2]["tool_calls"][0]["function"]["arguments"] == '{"move": "up"}'
 
 
+def test_labels_of_a_task_are_kept_and_not_passed_to_its_reset(stairs_client: Client) -> None:
+    task = {"seed": 1, "difficulty": 2, "group": "short"}
+    (played,) = play(stairs_client, ModelServer(climb), [task])
+    assert (played.episode.error, played.episode.parameters) == (None, task)
+
+
 def test_spans_of_an_episode(stairs_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENENV_TELEMETRY", "1")
     exporter = span_exporter()

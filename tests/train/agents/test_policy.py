@@ -31,6 +31,24 @@ def test_the_tiny_policy_speaks_the_environments_words(stairs: Sessions) -> None
     assert words[13:] == ["up", "wait", "fall", "asleep", "step", "of", "and", "fall asleep"]
 
 
+@pytest.mark.parametrize(
+    ("name", "rows"),
+    [
+        ("rows.csv", "seed,difficulty,group\n2,1,short\n3,2,long\n"),
+        (
+            "rows.jsonl",
+            '{"seed": 2, "difficulty": 1, "group": "short"}\n{"seed": 3, "difficulty": 2, "group": "long"}\n',
+        ),
+    ],
+)
+def test_the_tiny_policy_learns_words_of_tasks_with_labels(
+    stairs: Sessions, tmp_path: Path, name: str, rows: str
+) -> None:
+    (tmp_path / name).write_text(rows)
+    policy = make_policy(config(tasks=str(tmp_path / name)), stairs)
+    assert {"step", "of", "fall asleep"} <= set(policy.tokenizer.get_vocab())
+
+
 def test_the_tiny_policy_is_made_from_the_seed_alone(stairs: Sessions) -> None:
     one, same, other = (make_policy(config(seed=seed), stairs) for seed in (1, 1, 2))
     assert one.tokenizer.get_vocab() == same.tokenizer.get_vocab()

@@ -6,7 +6,15 @@ import pytest
 
 from openenv.core.wire.results import ParticipantUsage
 from openenv.records.prices import Prices, Spending, TokenPrice
-from openenv.train.episodes.spending import SpendingCounter, participants_in, spending_in, spending_text
+from openenv.train.episodes.spending import (
+    EVALUATION,
+    SpendingCounter,
+    cost_metrics,
+    evaluation_spending_in,
+    participants_in,
+    spending_in,
+    spending_text,
+)
 
 PRICES = Prices(models={"judge": TokenPrice(input=1.0, output=10.0)}, sandbox_hour=3600.0, cpu_hour=7200.0)
 JUDGE = {"replies": 2, "input_tokens": 1000, "output_tokens": 100, "cost_usd": None, "model": "judge"}
@@ -42,6 +50,17 @@ def test_a_step_has_the_sums_of_its_episodes_and_a_run_those_of_its_steps() -> N
     assert spending == Spending(4, 120, 40, 8.0, 12.0, 2.0)
     assert spending_text(spending) == "$12 (8 s of episodes, 2.0 s of CPU, 120 tokens read and 40 written)"
     assert participants_in(rows) == {"style.judge": (ParticipantUsage(8, 4000, 400, 0.008), 2)}
+
+
+def test_evaluations_are_summed_apart() -> None:
+    scores = [{"cost/episodes": 2.0, "cost/price_usd": 1.0}, {}]
+    steps = [
+        {"step": 1, "cost/episodes": 8, "cost/price_usd": 4.0},
+        cost_metrics(Spending(3, price_usd=0.5), EVALUATION),
+    ]
+    assert evaluation_spending_in(steps, scores) == Spending(5, price_usd=1.5)
+    assert spending_in(steps) == Spending(8, price_usd=4.0)
+    assert evaluation_spending_in(steps[:1], scores[1:]) is None
 
 
 def test_a_number_that_is_not_known_of_one_episode_has_no_sum() -> None:

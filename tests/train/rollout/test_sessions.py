@@ -58,6 +58,13 @@ def test_a_failure_in_one_session_harms_no_other(stairs: Sessions) -> None:
     assert len(stairs.reset_tasks(seeded([1, 2, 3]))) == 3
 
 
+def test_labels_of_a_task_are_no_parameters_of_its_reset(stairs: Sessions) -> None:
+    (first,) = stairs.reset_tasks([{"seed": 2, "id": "two", "difficulty": 0.5, "group": "short"}])
+    assert first.observation["text"] == "step of 3"
+    with pytest.raises(RequestRejectedError, match="reset does not take 'dificulty'"):
+        stairs.reset_tasks([{"seed": 2, "dificulty": 0.5}])
+
+
 def test_a_failing_reset_is_raised(stairs: Sessions) -> None:
     with pytest.raises(ServerExecutionError):
         stairs.reset_tasks(seeded([1, FAILING_RESET_SEEDS]))

@@ -62,10 +62,14 @@ def test_the_page_has_the_price_and_what_participants_used(tmp_path: Path) -> No
     costs = {"cost/episodes": 8, "cost/seconds": 90.0, "cost/price_usd": 0.25}
     row = {"step": 2, "episode/reward": 1.0, "episode/illegal_actions": 0.0, **costs}
     folder.add_metrics({**row, **{f"participants/{HOSTILE}/{name}": count for name, count in used.items()}})
-    folder.write_scores({BEFORE: score(0.0), AFTER: score(1.0)})
+    evaluated = {"cost/episodes": 20.0, "cost/seconds": 10.0, "cost/price_usd": 0.5}
+    folder.add_metrics({"step": 2, **{f"evaluation/{name}": value for name, value in evaluated.items()}})
+    before, after = (replace(score(mean), costs=evaluated) for mean in (0.0, 1.0))
+    folder.write_scores({RANDOM: before, BEFORE: before, AFTER: after})
     write_report(folder, load_config(folder.config), "Catch")
     page = Page(folder.report.read_text("utf-8"))
     assert "The episodes of the training cost $0.25 (90 s of episodes)." in page.words
+    assert "The model's evaluations cost $1.5 (30 s of episodes)." in page.words
     words = " ".join(page.words.split())
     assert f"name replies tokens read tokens written price, $ failed episodes {HOSTILE} 12 340 56 - 3" in words
     assert "script" not in page.tags

@@ -12,7 +12,7 @@ from tests.support.servers import RunningServer
 from transformers import AutoModelForCausalLM, TrainerCallback
 
 from openenv.core.exceptions import EnvironmentFailedError
-from openenv.records.scores import BEFORE, RANDOM, sampled
+from openenv.records.scores import AFTER, BEFORE, RANDOM, sampled
 from openenv.train.agents.policy import make_policies
 from openenv.train.evaluation.evaluating import evaluate
 from openenv.train.evaluation.scores import score
@@ -88,7 +88,9 @@ def settings(stairs_server: RunningServer, tmp_path_factory: pytest.TempPathFact
 @pytest.fixture(scope="module")
 def evaluated(settings: dict[str, Any]) -> tuple[TrainResult, str]:
     console = quiet()
-    return train(TrainConfig(**settings, name="evaluated"), console), written(console)
+    prices = settings["output_dir"] / "prices.yaml"
+    prices.write_text("models: {tiny: {input: 1, output: 2}}\n")
+    return train(TrainConfig(**settings, name="evaluated", prices=prices), console), written(console)
 
 
 def figures(result: TrainResult) -> dict[int, float]:
@@ -116,6 +118,24 @@ def test_it_is_every_some_steps_and_the_best_model_is_kept(evaluated: tuple[Trai
     assert all(f"step {step}, greedy  mean reward {reward:+.3f}" in shown for step, reward in rewards.items())
     seconds = {row["step"]: row.get("time/evaluation", 0.0) for row in result.folder.read_metrics()}
     assert {step for step, each in seconds.items() if each > 0} == {2, 4, 6}
+
+
+def test_its_price_is_that_of_the_model_and_apart(settings: dict[str, Any], evaluated: tuple[TrainResult, str]) -> None:
+    folder = evaluated[0].folder
+    rows = [row for row in folder.read_metrics() if REWARD in row]
+    scores = folder.read_scores()
+    of_steps = [
+        {name: row[f"evaluation/{name}"] for name in row if f"evaluation/{name}" in row and name.startswith("cost/")}
+        for row in rows
+    ]
+    assert len(of_steps) == 3
+    for costs in [*of_steps, scores[BEFORE].costs, scores[AFTER].costs]:
+        assert costs["cost/episodes"] == settings["eval_episodes"]
+        tokens = costs["cost/input_tokens"] + 2 * costs["cost/output_tokens"]
+        assert costs["cost/price_usd"] == pytest.approx(tokens / 1e6)
+        assert tokens > 0
+    # Without a model there are no tokens, and no price that is 0.
+    assert not {"cost/input_tokens", "cost/price_usd"} & scores[RANDOM].costs.keys()
 
 
 def test_the_figure_is_that_of_an_evaluation_of_the_kept_model(

@@ -5,6 +5,7 @@ import time
 import pytest
 from tests.validation.museum import (
     games,
+    isolation,
     judges,
     leaks,
     many_episodes,
@@ -19,7 +20,7 @@ from tests.validation.museum.exhibit import EXHIBITS, Exhibit, findings
 
 from openenv.validation.report import CheckResult
 
-ROOMS = (games, judges, leaks, many_episodes, parts, programs, text_graders, tools, verifiers, work_folders)
+ROOMS = (games, isolation, judges, leaks, many_episodes, parts, programs, text_graders, tools, verifiers, work_folders)
 MAX_S = 5.0
 
 

@@ -52,6 +52,16 @@ def test_a_seed_gives_the_same_chances(environment: PythonCodeActEnv) -> None:
     assert len(set(drawn)) == 4
 
 
+def test_code_that_has_replaced_the_compiler_does_not_hide_what_does_not_compile(
+    environment: PythonCodeActEnv,
+) -> None:
+    run(environment, "import builtins; real = compile; builtins.compile = lambda *a, **k: real('pass', *a[1:], **k)")
+    observation = run(environment, "def broken(:")
+    assert observation.metadata["uncompiled"]
+    assert observation.reward == -0.1
+    assert "uncompiled" not in run(environment, "1").metadata
+
+
 def test_the_metadata_tells_what_happened(environment: PythonCodeActEnv) -> None:
     assert run(environment, "print(1)").metadata == {"last_code": "print(1)"}
     assert run(environment, "eval('1')").metadata == {"last_code": "eval('1')", "safety_violation": r"eval\("}

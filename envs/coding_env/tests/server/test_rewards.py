@@ -3,13 +3,12 @@ import pytest
 from coding_env import CodeAction, CodeObservation
 from coding_env.server.rewards import CodingReward, dangerous_pattern
 
-UNCLOSED = "  File \"<step 1>\", line 1\n    (\n    ^\nSyntaxError: '(' was never closed\n"
 
-
-def reward(code: str, stderr: str = "", exit_code: int = 0) -> tuple[float, list[float]]:
+def reward(code: str, *, uncompiled: bool = False) -> tuple[float, list[float]]:
     """Return the reward of a piece of code, and its parts: dangerous, short, uncompiled."""
     rubric = CodingReward()
-    total = rubric(CodeAction(code=code), CodeObservation(stderr=stderr, exit_code=exit_code))
+    metadata = {"uncompiled": True} if uncompiled else {}
+    total = rubric(CodeAction(code=code), CodeObservation(metadata=metadata))
     parts = rubric.component_scores()
     assert list(parts) == ["dangerous", "short", "uncompiled"]
     return total, list(parts.values())
@@ -41,10 +40,8 @@ def test_short_code_earns_a_tenth() -> None:
 
 
 def test_code_that_does_not_compile_costs_a_fifth() -> None:
-    assert reward("(", UNCLOSED, 1) == (-0.1, [0.0, 1.0, 1.0])
-    assert reward("(" * 200, UNCLOSED, 1) == (-0.2, [0.0, 0.0, 1.0])
-    raised = 'Traceback (most recent call last):\n  File "<step 1>"\nSyntaxError: of its own\n'
-    assert reward("raise SyntaxError()", raised, 1) == (0.1, [0.0, 1.0, 0.0])
+    assert reward("(", uncompiled=True) == (-0.1, [0.0, 1.0, 1.0])
+    assert reward("(" * 200, uncompiled=True) == (-0.2, [0.0, 0.0, 1.0])
 
 
 def test_the_weights_are_what_each_part_adds() -> None:

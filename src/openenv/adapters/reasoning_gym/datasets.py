@@ -1,11 +1,12 @@
-"""reasoning-gym's datasets by their names, one for each split."""
+"""reasoning-gym's datasets by their names, and their tasks in splits."""
 
 import ast
 import inspect
 import random
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -22,36 +23,91 @@ except ImportError as error:
 
 from openenv.adapters.ids import did_you_mean
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
+from openenv.core.tasks import GeneratedTasks, TaskRef
+from openenv.core.tasks.sources import MOST_DRAWS
 
-__all__ = ["DEFAULT_SIZE", "SPLITS", "check_dataset", "make_task", "open_dataset", "runs_answers"]
+__all__ = ["DEFAULT_SIZE", "ReasoningTasks", "check_dataset", "make_task", "open_dataset", "runs_answers"]
 
 DEFAULT_SIZE = 500
-SPLITS: Mapping[str, int] = {"train": 0, "validation": 10**9, "test": 2 * 10**9}
-"""Distance of each split's seed from the requested seed. Task ``i`` has the seed plus ``i``, so that splits whose
-seeds were neighbours would share tasks.
-"""
 
-_SPLIT_DISTANCE = 10**9
+_SEEDS = 2**32
+"""Seeds that numpy takes, which some datasets draw by."""
 _COMPOSITE = "composite"
+_LIMITED = frozenset({"acre", "gsm_symbolic", "list_functions", "word_ladder"})
+"""Datasets that have no task after the last one of their size."""
+_DRAWING_FROM_GLOBAL_NUMBERS = frozenset({"list_functions", "pool_matrix"})
 _RUNNING = frozenset({"eval", "exec", "parse_expr", "sympify"})
 _TASK_NAMES = frozenset({"entry", "metadata"})
 _global_numbers = Lock()
 
 
-def open_dataset(name: str, arguments: Mapping[str, Any], split: str) -> ProceduralDataset:
-    """Make the dataset of a split."""
-    seed = arguments.get("seed", 0) + SPLITS[split]
-    size = arguments.get("size", DEFAULT_SIZE)
-    return create_dataset(name, **{**arguments, **_parts(name, arguments), "seed": seed, "size": size})
+class ReasoningTasks(GeneratedTasks):
+    """Tasks of a dataset. A question is of the split that ``split_of`` draws for it, and so of one alone.
+
+    The task ``i`` of a split is the first of its own among the tasks ``i``, ``i + size``, ``i + 2 * size`` and so on of
+    the generator, so that a task is made without those before it. Another one is made for each that is of other splits.
+
+    Args:
+        name: The dataset's name.
+        arguments: Its own parameters.
+    """
+
+    def __init__(self, name: str, arguments: Mapping[str, Any]) -> None:
+        self.name = name
+        self.arguments = arguments
+        self._size = arguments.get("size", DEFAULT_SIZE)
+        self._lock = Lock()
+        # Opened datasets by the seed's distance from that of the arguments; those without a limit by 0 alone.
+        self._opened: dict[int, ProceduralDataset] = {}
+
+    @property
+    def task_counts(self) -> Mapping[str, int]:
+        """Number of tasks of each split."""
+        return dict.fromkeys(self.SPLITS, self._size)
+
+    @property
+    def dataset(self) -> ProceduralDataset:
+        """The dataset, which is made at its first use: some take a second for that."""
+        return self._open(0)
+
+    def make(self, ref: TaskRef) -> dict[str, Any]:
+        """Make a task: the same task for the same split and index.
+
+        Raises:
+            TaskNotFoundError: The dataset has too few questions: none of them is of this split.
+        """
+        with self._lock:  # knights_knaves has attributes for the time that it makes a task
+            task: dict[str, Any] = self.draw(ref, partial(next, self._candidates(ref.index)))
+        return task
+
+    def _candidates(self, index: int) -> Iterator[tuple[str, dict[str, Any]]]:
+        for distance in range(0, MOST_DRAWS * self._size, self._size):
+            if _is_or_has(self.dataset, _LIMITED):
+                task = make_task(self._open(distance), index)
+            else:
+                task = make_task(self.dataset, index + distance)
+            yield task["question"], task
+
+    def _open(self, distance: int) -> ProceduralDataset:
+        if distance not in self._opened:
+            seed = self.arguments.get("seed", 0) + distance
+            self._opened[distance] = open_dataset(self.name, {**self.arguments, "seed": seed})
+        return self._opened[distance]
+
+
+def open_dataset(name: str, arguments: Mapping[str, Any]) -> ProceduralDataset:
+    """Make a dataset."""
+    defaults = {"seed": 0, "size": DEFAULT_SIZE}
+    return create_dataset(name, **{**defaults, **arguments, **_parts(name, arguments)})
 
 
 def make_task(dataset: ProceduralDataset, index: int) -> dict[str, Any]:
-    """Make a task: the same task for the same index, whatever other threads do.
+    """Make a task of the generator: the same task for the same index, whatever other threads do.
 
     Two datasets, ``list_functions`` and ``pool_matrix``, draw from random numbers that the whole process shares.
     """
     task: dict[str, Any]
-    if _draws_from_global_numbers(dataset):
+    if _is_or_has(dataset, _DRAWING_FROM_GLOBAL_NUMBERS):
         with _seeded(dataset.seed + index):
             task = dataset[index]
     else:
@@ -59,11 +115,12 @@ def make_task(dataset: ProceduralDataset, index: int) -> dict[str, Any]:
     return task
 
 
-def _draws_from_global_numbers(dataset: ProceduralDataset) -> bool:
+def _is_or_has(dataset: ProceduralDataset, names: Container[str]) -> bool:
+    """Return whether a dataset is one of some, or a composite that has one as a part."""
     parts = getattr(dataset, "datasets", None)  # those of a composite, by their names
     if isinstance(parts, Mapping):
-        return any(map(_draws_from_global_numbers, parts.values()))
-    return type(dataset).__module__.rpartition(".")[2] in ("list_functions", "pool_matrix")
+        return any(_is_or_has(part, names) for part in parts.values())
+    return type(dataset).__module__.rpartition(".")[2] in names
 
 
 @contextmanager
@@ -97,7 +154,7 @@ def check_dataset(name: str, arguments: Mapping[str, Any], sandbox: str | None) 
     if sandbox not in (None, "none"):
         raise ConfigurationError(f"Expected sandbox=none behind reasoning_gym:{name}?, got {sandbox!r}.")
     try:
-        open_dataset(name, arguments, "train")
+        open_dataset(name, arguments)
     except (TypeError, ValueError, AssertionError, AttributeError, KeyError) as error:
         raise ConfigurationError(
             f"reasoning_gym:{name} can't be made with {dict(arguments)}: {type(error).__name__}: {error}"
@@ -133,10 +190,15 @@ def _is_of_the_task(call: ast.Call) -> bool:
 
 def _check_numbers(name: str, arguments: Mapping[str, Any]) -> None:
     seed, size = arguments.get("seed", 0), arguments.get("size", DEFAULT_SIZE)
-    if not all(type(number) is int for number in (seed, size)) or seed < 0 or size < 1 or seed + size > _SPLIT_DISTANCE:
+    if (
+        not all(type(number) is int for number in (seed, size))
+        or seed < 0
+        or size < 1
+        or seed + MOST_DRAWS * size > _SEEDS
+    ):
         raise ConfigurationError(
             f"Expected seed and size of reasoning_gym:{name} to be whole numbers, the seed from 0, the size from 1, "
-            f"and together at most {_SPLIT_DISTANCE}; got {seed!r} and {size!r}."
+            f"and seed + {MOST_DRAWS} * size at most {_SEEDS}; got {seed!r} and {size!r}."
         )
 
 

@@ -2,18 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 from uuid import uuid4
 
-from openenv.adapters.reasoning_gym.datasets import DEFAULT_SIZE, SPLITS, make_task, open_dataset
+from openenv.adapters.reasoning_gym.datasets import ReasoningTasks
 from openenv.adapters.reasoning_gym.models import AnswerAction, ReasoningObservation, ReasoningState
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import EnvironmentMetadata
 from openenv.core.exceptions import ResetNeededError
 from openenv.core.tasks import TaskListing
-
-if TYPE_CHECKING:
-    from reasoning_gym.dataset import ProceduralDataset
 
 __all__ = ["ReasoningEnvironment"]
 
@@ -33,8 +30,8 @@ class ReasoningEnvironment(TaskListing, Environment[AnswerAction, ReasoningObser
     Example:
         >>> env = ReasoningEnvironment("chain_sum", {"seed": 7})
         >>> env.reset(index=0).text
-        'State the final answer to the following arithmetic problem: 60 + 93 - 16 + 19 ='
-        >>> env.step(AnswerAction(answer="156")).reward
+        'State the final answer to the following arithmetic problem: 72 + 93 - 41 + 67 + 56 ='
+        >>> env.step(AnswerAction(answer="247")).reward
         1.0
     """
 
@@ -45,7 +42,7 @@ class ReasoningEnvironment(TaskListing, Environment[AnswerAction, ReasoningObser
         super().__init__()
         self.dataset = dataset
         self.arguments = dict(arguments or {})
-        self._datasets: dict[str, ProceduralDataset] = {}
+        self._tasks = ReasoningTasks(dataset, self.arguments)
         self._entry: dict[str, Any] | None = None
         self._outcome: str | None = None
         self._state = ReasoningState(dataset=dataset)
@@ -67,10 +64,10 @@ class ReasoningEnvironment(TaskListing, Environment[AnswerAction, ReasoningObser
             index: The task's index in its split.
 
         Raises:
-            TaskNotFoundError: There is no such task.
+            TaskNotFoundError: There is no such task, or no question of the dataset is of the split.
         """
         task_ref = self.choose_task(split, index, seed)
-        self._entry, self._outcome = make_task(self._tasks(task_ref.split), task_ref.index), None
+        self._entry, self._outcome = self._tasks.make(task_ref), None
         episode_id = episode_id or str(uuid4())
         self._state = ReasoningState(
             episode_id=episode_id, dataset=self.dataset, split=task_ref.split, index=task_ref.index
@@ -86,12 +83,12 @@ class ReasoningEnvironment(TaskListing, Environment[AnswerAction, ReasoningObser
         Raises:
             ResetNeededError: No question is open.
         """
-        entry, split = self._entry, self._state.split
-        if entry is None or split is None:
+        entry = self._entry
+        if entry is None:
             raise ResetNeededError("Expected a reset first: no question is open.")
         report = {"answer": entry["answer"], "task": entry["metadata"]}
         try:
-            reward = float(self._tasks(split).score_answer(action.answer, entry))
+            reward = float(self._tasks.dataset.score_answer(action.answer, entry))
         except _UNREADABLE as error:
             reward, report["score_error"] = 0.0, f"{type(error).__name__}: {error}"
         self._entry, self._outcome = None, f"score {reward:g}; the dataset's own answer: {entry['answer']}"
@@ -115,12 +112,6 @@ class ReasoningEnvironment(TaskListing, Environment[AnswerAction, ReasoningObser
         )
 
     @property
-    def task_counts(self) -> dict[str, int]:
+    def task_counts(self) -> Mapping[str, int]:
         """Number of tasks of each split."""
-        return dict.fromkeys(SPLITS, self.arguments.get("size", DEFAULT_SIZE))
-
-    def _tasks(self, split: str) -> "ProceduralDataset":
-        """Return the dataset of a split, made at its first request: some take a second for that."""
-        if split not in self._datasets:
-            self._datasets[split] = open_dataset(self.dataset, self.arguments, split)
-        return self._datasets[split]
+        return self._tasks.task_counts

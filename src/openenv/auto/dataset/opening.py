@@ -101,6 +101,14 @@ class DatasetEnvironment:
         count = self.tasks.num_tasks(self.split(split))
         return [self.arguments(split, index, schema) for index in range(count)]
 
+    @property
+    def declared_target(self) -> str:
+        """The target of what runs it, which needs to be neither here nor trusted where its server runs elsewhere."""
+        runtime = self.declaration.openenv()
+        if runtime.space_id is not None:
+            return runtime.space_id
+        return Requirement(str(runtime.package)).name if runtime.image is None else f"docker:{runtime.image}"
+
     def target(self, *, trusted: bool = False) -> str:
         """Return the target of what runs it, which may be another author's code.
 
@@ -116,23 +124,24 @@ class DatasetEnvironment:
             ProviderError: The package could not be installed.
         """
         runtime = self.declaration.openenv()
+        declared = self.declared_target
         missing = [name for name in runtime.secrets if not os.environ.get(name)]
         if missing:
             raise ConfigurationError(f"Expected the variables {', '.join(missing)}, which {self.ref} needs; set them.")
         if runtime.space_id is not None:
-            return runtime.space_id
+            return declared
         if runtime.image is not None:
             if not is_trusted(f"the image {runtime.image}", trusted=trusted):
                 raise ConfigurationError(
                     f"{self.ref} runs the image {runtime.image}. If you trust its author, give trust_remote_code=True, "
                     f"--trust-remote-code, or set {TRUST_VARIABLE}=1. A server of it that runs elsewhere needs no "
-                    "trust: give AutoEnv its base_url with skip_install=True."
+                    "trust: give its --base-url, or AutoEnv its base_url with skip_install=True."
                 )
-            return f"docker:{runtime.image}"
+            return declared
         requirement = Requirement(str(runtime.package))
         if not _is_installed(requirement):
             install_package(str(requirement), trusted=trusted)
-        return requirement.name
+        return declared
 
     def secrets(self) -> dict[str, str]:
         """Return the values of the variables that it needs."""

@@ -160,7 +160,7 @@ def _with_tasks(environment: str, split: str | None, settings: Mapping[str, Any]
     with refusing():
         kind = Target.of(environment).kind
     if kind is TargetKind.DATASET:
-        runs, tasks = dataset_environment(environment, split, trusted=trusted)
+        runs, tasks = dataset_environment(environment, split, trusted=trusted, base_url=settings.get("base_url"))
         return {**settings, "environment": runs, "tasks": tasks}
     if split is not None:
         raise ConfigurationError(f"Expected --split with an environment of a dataset, got {environment}: use --tasks.")

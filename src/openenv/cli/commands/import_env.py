@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from openenv.cli.importers.generation import write_environment
-from openenv.cli.importers.projects import Kind, Project, ProjectEnvironment
-from openenv.cli.importers.requirements import project_requirements
+from openenv.cli.importers import DEFAULT_IMPORTERS, DetectedEnvironment, EnvironmentImporter, ImporterRegistry
+from openenv.cli.importers.projects import Kind, Project
 from openenv.cli.scaffold import check_name, new_folder
 
 SourceFolder = Annotated[
@@ -40,57 +39,61 @@ def import_env(
 
     The source is read, and neither imported nor copied: the folder depends on it.
     """
-    project = _project(source)
-    environment = _chosen(project, env_class, kind)
+    project = _checked(source)
+    importer, environment = _chosen(project, env_class, kind)
     check_name(name)
     folder = new_folder(output_dir, name)
-    requirements = project_requirements(project.folder, environment.root)
     try:
-        write_environment(name, folder, environment, requirements)
+        importer.generate(source=project, destination=folder, env_name=name, detected=environment)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    typer.echo(f"Made {folder}, which plays {environment.reference}. Next:")
+    typer.echo(f"Made {folder}, which plays {environment.qualified_name}. Next:")
     typer.echo(f"  openenv serve {folder}      serve it on http://127.0.0.1:8000")
     typer.echo(f"  openenv validate {folder}   check it")
 
 
-def _project(source: Path) -> Project:
+def _checked(source: Path) -> Path:
     if not source.is_dir():
         problem = "is no folder" if source.exists() else "is not there"
         raise typer.BadParameter(f"{source} {problem}; expected the folder of a project.")
     folder = source.resolve()
     if not str(folder).isprintable():
         raise typer.BadParameter(f"{str(folder)!r} can't be written into the files; rename the folder.")
-    return Project(folder)
+    return folder
 
 
-def _chosen(project: Project, env_class: str | None, kind: Kind | None) -> ProjectEnvironment:
-    """Return the environment to import.
+def _chosen(project: Path, env_class: str | None, kind: Kind | None) -> tuple[EnvironmentImporter, DetectedEnvironment]:
+    """Return the environment to import, with its importer.
 
     Raises:
         typer.BadParameter: There is none, or there are several.
     """
-    found = [each for each in project.environments if kind in (None, each.kind)]
+    found = ImporterRegistry(DEFAULT_IMPORTERS).detect(project, kind)
     if not found:
         raise typer.BadParameter(_none_found(project, kind))
-    named = [each for each in found if env_class in (None, each.name, each.module, each.reference)]
-    listed = ", ".join(f"{each.reference} ({each.kind})" for each in found)
+    named = [
+        (importer, each)
+        for importer, each in found
+        if env_class in (None, each.class_name, each.module_path, each.qualified_name)
+    ]
+    listed = ", ".join(f"{each.qualified_name} ({each.source_type})" for _, each in found)
     if not named:
-        raise typer.BadParameter(f"{project.folder} has no environment {env_class!r}, but {listed}.")
+        raise typer.BadParameter(f"{project} has no environment {env_class!r}, but {listed}.")
     if len(named) > 1:
-        raise typer.BadParameter(f"{project.folder} has several environments: {listed}. Choose one with --env-class.")
-    environment = named[0]
-    parts = environment.module.split(".")
+        raise typer.BadParameter(f"{project} has several environments: {listed}. Choose one with --env-class.")
+    importer, environment = named[0]
+    parts = environment.module_path.split(".")
     if not all(part.isidentifier() or (len(parts) == 1 and _FILE_NAME.fullmatch(part)) for part in parts):
-        raise typer.BadParameter(f"{environment.module!r} can't be imported as a module; rename its folders.")
-    return environment
+        raise typer.BadParameter(f"{environment.module_path!r} can't be imported as a module; rename its folders.")
+    return importer, environment
 
 
-def _none_found(project: Project, kind: Kind | None) -> str:
-    if project.taskset is not None and kind != "ors":
+def _none_found(project: Path, kind: Kind | None) -> str:
+    taskset = Project(project).taskset
+    if taskset is not None and kind != "ors":
         return (
-            f"{project.taskset} is a taskset of verifiers' v1 interface, which has a model play it in a program of its "
+            f"{taskset} is a taskset of verifiers' v1 interface, which has a model play it in a program of its "
             "own; expected a function load_environment."
         )
     expected = {
@@ -98,4 +101,4 @@ def _none_found(project: Project, kind: Kind | None) -> str:
         "verifiers": "a function load_environment in a project that imports verifiers",
     }
     wanted = " or ".join(expected.values()) if kind is None else expected[kind]
-    return f"{project.folder} has no environment: expected {wanted}."
+    return f"{project} has no environment: expected {wanted}."

@@ -5,6 +5,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import current_thread, main_thread
 from typing import Annotated
@@ -20,8 +21,10 @@ from openenv.auto.target import PLAYED, Target, TargetKind
 from openenv.cli.groups import RefusalError
 from openenv.cli.options import AsJson
 from openenv.cli.targets import refusing
+from openenv.cli.views.mutants import print_mutants, print_result
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 from openenv.validation.adapted_checks import validate_adapted
+from openenv.validation.mutants.outcomes import DEFAULT_COUNT, MAX_JOBS, MutantsReport, try_mutants
 from openenv.validation.own_policy import chosen_policy, report_of_run, validate_folder
 from openenv.validation.policy import OWN_POLICY, PolicyError, SeverityPolicy, load_policy
 from openenv.validation.report import CheckResult, ValidationReport, write_report
@@ -94,6 +97,25 @@ LearningSteps = Annotated[
 Local = Annotated[bool, typer.Option("--local", help="Read TARGET as no URL.", hidden=True)]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show every finding, and what was expected and found.")]
 Run = Annotated[bool, typer.Option("--run/--no-run", help="Run the environment too; --no-run is --level static.")]
+Mutants = Annotated[
+    bool,
+    typer.Option(
+        "--mutants",
+        help="Plant faults in copies of the folder's code, validate each by the policy openenv-v1, and list those that "
+        "no check finds.",
+    ),
+]
+MaxMutants = Annotated[int, typer.Option("--max-mutants", metavar="N", min=1, help="Faults that are planted.")]
+Seed = Annotated[int, typer.Option(metavar="N", help="With --mutants: determines which faults are planted.")]
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        help=f"With --mutants: copies that are validated at once.  [default: one for each CPU, {MAX_JOBS} at most]",
+        show_default=False,
+    ),
+]
 Output = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Write the report as JSON to this file too, and its evidence to FILE's folder."),
@@ -113,10 +135,15 @@ def validate(
     verbose: Verbose = False,
     as_json: AsJson = False,
     output: Output = None,
+    mutants: Mutants = False,
+    max_mutants: MaxMutants = DEFAULT_COUNT,
+    seed: Seed = 0,
+    jobs: Jobs = None,
 ) -> None:
     """Check an environment: its folder, and the episodes that it plays, for which its code is run; or a running server.
 
-    What has no folder, as PREFIX:ID or a file of Python, is only run. A server is only read.
+    What has no folder, as PREFIX:ID or a file of Python, is only run. A server is only read. With --mutants, faults are
+    planted in copies of the folder, to see how much it is worth that an environment passes.
 
     Ends with status 0 if no check failed, 1 if one did, 2 if the target is no environment and no server, 3 if the
     checks could not be made, as for a policy that does not exist.
@@ -129,11 +156,17 @@ def validate(
         if output is not None and not output.parent.is_dir():
             raise PolicyError(f"report output directory does not exist: there is no folder {output.parent}")
         with _interrupted_by_sigterm():
+            if address is not None and mutants:
+                raise ConfigurationError(f"--mutants is for folders with openenv.yaml, and {address} is a server.")
             if address is not None:
                 report: Report = _server_report(address, timeout_s, must_answer=url is None)
             else:
                 max_level = LEVELS[level] if run else Level.STATIC
                 validation = _Validation(max_level, skip_build, policy, timeout_s, learning_steps, local, output)
+                if mutants:
+                    planted = validation.mutants("." if target is None else target, max_mutants, seed, jobs, as_json)
+                    _show_mutants(planted, output, as_json=as_json)
+                    return
                 report = validation.report("." if target is None else target)
     except (EnvironmentNotFoundError, SignatureError, UnsupportedPackageError) as error:
         raise RefusalError(str(error)) from error
@@ -158,6 +191,17 @@ def _show(report: Report, output: Path | None, *, as_json: bool, verbose: bool) 
     else:
         _print(report, Console(highlight=False, soft_wrap=True), verbose=verbose)
     raise typer.Exit(EXIT_FAIL if has_failed else EXIT_PASS)
+
+
+def _show_mutants(report: MutantsReport, output: Path | None, *, as_json: bool) -> None:
+    """Write and print the report of an environment's mutants."""
+    text = json.dumps(report.as_json(), indent=2, ensure_ascii=False)
+    if output is not None:
+        output.write_text(f"{text}\n", encoding="utf-8")
+    if as_json:
+        typer.echo(text)
+    else:
+        print_mutants(report, Console(highlight=False, soft_wrap=True))
 
 
 def _address(target: str | None, url: str | None, *, local: bool) -> str | None:
@@ -244,6 +288,26 @@ class _Validation:
         if self.max_level is Level.STATIC:
             raise typer.BadParameter(f"--no-run leaves the checks of a folder, and {target.text} has none.")
         return self._run_report(target)
+
+    def mutants(self, given: str, count: int, seed: int, jobs: int | None, is_quiet: bool) -> MutantsReport:
+        """Plant faults in copies of a folder, and validate these."""
+        target = self._read(given)
+        if target.kind not in (TargetKind.NAME, TargetKind.FOLDER):
+            raise ConfigurationError(f"--mutants is for folders with openenv.yaml, and {target.text} is none.")
+        if self.policy not in (None, OWN_POLICY):
+            raise ConfigurationError(f"--mutants validates by the policy {OWN_POLICY}; leave --policy out.")
+        is_name = target.kind is TargetKind.NAME
+        folder = find_environment(target).folder if is_name else Path(target.text)
+        console = Console(highlight=False, soft_wrap=True, stderr=True)
+        return try_mutants(
+            folder,
+            level=self.max_level,
+            limits=self.limits,
+            count=count,
+            seed=seed,
+            jobs=jobs,
+            show=None if is_quiet else partial(print_result, console=console),
+        )
 
     def _read(self, given: str) -> Target:
         """Read the target; a folder is a folder, whether there is an environment of its name or not."""

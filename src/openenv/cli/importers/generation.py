@@ -8,10 +8,11 @@ from pathlib import Path
 
 from openenv._version import __version__
 from openenv.cli import scaffold
-from openenv.cli.importers.projects import Kind, ProjectEnvironment
-from openenv.cli.importers.requirements import ProjectRequirements
+from openenv.cli.importers.base import DetectedEnvironment
+from openenv.cli.importers.projects import Project
+from openenv.cli.importers.requirements import ProjectRequirements, project_requirements
 
-__all__ = ["write_environment"]
+__all__ = ["ProjectImporter"]
 
 # Folder of the project's wheel in wheels/. The Dockerfile installs it by its file: of a name, pip would choose the
 # highest version, which the index may have from another author.
@@ -33,29 +34,47 @@ class _Library:
     page: str
 
 
-_LIBRARIES: dict[Kind, _Library] = {
+_LIBRARIES: dict[str, _Library] = {
     "ors": _Library("the Open Reward Standard", "openenv-core[ors]", "ors.html"),
     "verifiers": _Library("verifiers", "openenv-core", "from-verifiers.html"),
 }
 
 
-def write_environment(
-    name: str, folder: Path, environment: ProjectEnvironment, requirements: ProjectRequirements
-) -> None:
-    """Write the folder of an environment that plays one of a project."""
-    values = {**scaffold.common_values(name), **_values(folder, environment, requirements)}
-    scaffold.write_environment(("imported", f"imported_{environment.kind}"), folder, values)
+class ProjectImporter:
+    """Importer of the environments of one library, which are played by the project's own code from where it is."""
+
+    source_type: str
+
+    def detect(self, source: Path) -> list[DetectedEnvironment]:
+        """Return the environments that a project's folder defines, by its source alone."""
+        return [each for each in Project(source.resolve()).environments if each.source_type == self.source_type]
+
+    def generate(self, *, source: Path, destination: Path, env_name: str, detected: DetectedEnvironment) -> None:
+        """Write the folder of an environment that plays one of a project.
+
+        Args:
+            source: Folder of the project, which the new one depends on.
+            destination: The new folder.
+            env_name: The new environment's name.
+            detected: The project's environment.
+
+        Raises:
+            ConfigurationError: The project's ``pyproject.toml`` can't be read.
+        """
+        requirements = project_requirements(source.resolve(), detected.root)
+        values = {**scaffold.common_values(env_name), **_values(destination, detected, requirements)}
+        scaffold.write_environment(("imported", f"imported_{self.source_type}"), destination, values)
 
 
-def _values(folder: Path, environment: ProjectEnvironment, requirements: ProjectRequirements) -> dict[str, str]:
-    library = _LIBRARIES[environment.kind]
+def _values(folder: Path, environment: DetectedEnvironment, requirements: ProjectRequirements) -> dict[str, str]:
+    library = _LIBRARIES[environment.source_type]
     needed = [f"{library.requirement}>={__version__}", *requirements.lines]
-    default = f"An environment of {library.title}: {environment.reference}."
+    default = f"An environment of {library.title}: {environment.qualified_name}."
     description = environment.description if environment.description.isprintable() else ""
     return {
         "root": repr(os.path.relpath(environment.root, folder.resolve())),
-        "reference": repr(environment.reference),
-        "shown_reference": environment.reference,
+        "reference": repr(environment.qualified_name),
+        "shown_reference": environment.qualified_name,
         "library": library.title,
         "plain_description": description or default,
         "manifest_player": "",

@@ -8,39 +8,16 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Literal, TypeAlias
 
+from openenv.cli.importers.base import DetectedEnvironment
 from openenv.validation.names import Definition, External, Names, statements
 from openenv.validation.source import Source, read_files
 
-__all__ = ["Kind", "Project", "ProjectEnvironment"]
+__all__ = ["Kind", "Project"]
 
 Kind: TypeAlias = Literal["ors", "verifiers"]
 
 _LOADER = "load_environment"
 _LONGEST_SUMMARY = 200
-
-
-@dataclass(frozen=True)
-class ProjectEnvironment:
-    """An environment of a project.
-
-    Attributes:
-        kind: The library that it is written for.
-        module: Its module, as seen from ``root``.
-        name: Its class, or the function that makes it.
-        root: The folder that its topmost package or module lies in.
-        description: The first line of its docstring; empty if it has none.
-    """
-
-    kind: Kind
-    module: str
-    name: str
-    root: Path
-    description: str
-
-    @property
-    def reference(self) -> str:
-        """Module and name."""
-        return f"{self.module}:{self.name}"
 
 
 @dataclass(frozen=True)
@@ -55,7 +32,7 @@ class Project:
     _sources: dict[Path, Source] = field(default_factory=dict, init=False, compare=False)
 
     @cached_property
-    def environments(self) -> list[ProjectEnvironment]:
+    def environments(self) -> list[DetectedEnvironment]:
         """The environments, in the order of their files."""
         return [found for path, tree in self._modules() for found in self._of_file(path, tree)]
 
@@ -73,7 +50,7 @@ class Project:
             if isinstance(tree, ast.Module) and _is_module(path) and not _is_test(path):
                 yield path, tree
 
-    def _of_file(self, path: str, tree: ast.Module) -> Iterator[ProjectEnvironment]:
+    def _of_file(self, path: str, tree: ast.Module) -> Iterator[DetectedEnvironment]:
         for cls in _classes(tree):
             if self._extends(path, cls, "openreward", "Environment"):
                 yield self._environment("ors", path, cls)
@@ -84,11 +61,11 @@ class Project:
 
     def _environment(
         self, kind: Kind, path: str, node: ast.ClassDef | ast.FunctionDef, documentation: str | None = None
-    ) -> ProjectEnvironment:
-        root, parts = self._root_and_parts(path)
+    ) -> DetectedEnvironment:
+        _, parts = self._root_and_parts(path)
         text = ast.get_docstring(node) or documentation or ""
         summary = text.partition("\n")[0].strip()[:_LONGEST_SUMMARY]
-        return ProjectEnvironment(kind, ".".join(parts), node.name, root, summary)
+        return DetectedEnvironment(kind, node.name, ".".join(parts), self.folder / path, summary)
 
     def _root_and_parts(self, path: str) -> tuple[Path, Sequence[str]]:
         """Return the folder of a file's topmost package or module, and its module's name from there, in parts."""

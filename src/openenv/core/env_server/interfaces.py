@@ -84,6 +84,11 @@ class Environment(ABC, TypedEnvironment[ActT, ObsT, StateT]):
     SHOWS_STATE: ClassVar[bool] = False
     """Whether agents may read ``state`` over MCP: only for a state that reveals no more than the observations."""
 
+    GRADED_FROM: ClassVar[tuple[str, ...]] = ()
+    """Artifacts from which alone an episode is graded, by a process that has run nothing of the agent: fields of
+    actions, such as ``code``, and patterns of files of the work folder, such as ``*.csv``. Empty where nothing is
+    promised; ``openenv validate`` verifies the promise."""
+
     # Authors often omit super().__init__(), so both have a default on the class.
     transform: Transform[Any] | None = None
     rubric: Callable[..., Any] | None = None

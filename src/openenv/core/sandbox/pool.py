@@ -5,11 +5,11 @@ import logging
 import os
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Self
 
-from openenv.core.exceptions import ConfigurationError
+from openenv.core.exceptions import ConfigurationError, SandboxFileError
 from openenv.core.sandbox.limits import SandboxLimits
 from openenv.core.sandbox.process import Kind, require_sandbox
 from openenv.core.sandbox.sandbox import Sandbox
@@ -94,6 +94,47 @@ class SandboxPool:
         sandbox = self._take_ready()
         self.warm()
         return sandbox or self._start()
+
+    def take_with(
+        self,
+        source: Sandbox,
+        paths: Sequence[str],
+        files: Mapping[str, bytes | str] | None = None,
+        most_bytes: int = 2**20,
+    ) -> Sandbox:
+        """Return an unused sandbox with copies of files of another one, and with nothing else of it.
+
+        What graders need to see of an agent's work is copied so; processes, variables, tools and modules of the agent
+        stay behind.
+
+        Args:
+            source: The sandbox in which the agent has worked.
+            paths: The files to copy, each from the work folder on; links are not followed.
+            files: Further files, by their paths; they replace copies.
+            most_bytes: A longer file is refused.
+
+        Returns:
+            The sandbox; the caller closes it.
+
+        Raises:
+            SandboxFileError: A file can't be read, or not be written.
+            ConfigurationError: As ``take`` does.
+            SandboxUnavailableError: As ``take`` does.
+
+        Example::
+
+            with pool.take_with(agents, ["report.py"], {"orders.csv": orders}) as fresh:
+                print(fresh.run(["python3", "report.py", "orders.csv"]).stdout)
+        """
+        copies = {path: source.read_file(path, most_bytes) for path in paths}
+        fresh = self.take()
+        try:
+            for path, data in {**copies, **(files or {})}.items():
+                fresh.write_file(path, data)
+        except SandboxFileError:
+            fresh.close()
+            raise
+        return fresh
 
     def warm(self) -> None:
         """See to it that the pool fills up, without waiting for it."""

@@ -128,6 +128,14 @@ class Sandbox:
         """
         return self._execute({"operation": "python", "echo": echo}, code, wall_s)
 
+    def compiles(self, code: str) -> bool:
+        """Return whether Python compiles code, by a fresh process that has run none; nothing of the code runs.
+
+        Args:
+            code: Python.
+        """
+        return self._execute({"operation": "compile"}, code, None).exit_code == 0
+
     def write_file(self, path: str, data: bytes | str) -> None:
         """Write a file, and make the folders above it. Links are not followed.
 

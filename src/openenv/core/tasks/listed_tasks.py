@@ -12,6 +12,8 @@ from openenv.core.exceptions import ConfigurationError, InvalidRequestError, Tas
 from openenv.core.tasks.task_files import Task, read_file
 
 DEFAULT_SPLIT = "train"
+LABELS = ("id", "difficulty", "group")
+"""Columns of a task that describe it: lists show them, samplers and results go by them."""
 UNCOUNTED_SEEDS = 1000
 """Tasks among which a seed chooses where they are not counted."""
 _SPLIT = "split"

@@ -66,11 +66,14 @@ class GeneratedTasks(TaskSource):
         Raises:
             TaskNotFoundError: All that can be drawn is of other splits.
         """
+        others: set[str] = set()
         for _ in range(MOST_DRAWS):
             key, drawn = make()
             if split_of(key, self.SPLITS) == ref.split:
                 return drawn
+            others.add(key)
         raise TaskNotFoundError(
-            f"Expected a task of the split {ref.split} within {MOST_DRAWS} draws, got those of other splits only: what "
-            "was chosen leaves too few. Choose less, or another split."
+            f"Expected a task of the split {ref.split} within {MOST_DRAWS} draws, got those of other splits only, "
+            f"{len(others)} different ones: what was chosen leaves this split none, or next to none. Choose less, or "
+            "another split."
         )

@@ -11,7 +11,14 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from openenv.core.exceptions import ConfigurationError, InvalidRequestError, TaskNotFoundError
-from openenv.core.tasks.listed_tasks import DEFAULT_SPLIT, TaskRef, check_split_column, default_first, rows_by_split
+from openenv.core.tasks.listed_tasks import (
+    DEFAULT_SPLIT,
+    LABELS,
+    TaskRef,
+    check_split_column,
+    default_first,
+    rows_by_split,
+)
 from openenv.core.tasks.sources import TaskSource
 from openenv.core.tasks.task_files import TASK_FILES, Task, read_file
 from openenv.core.tasks.task_keys import content_key
@@ -108,7 +115,7 @@ class TaskSet(TaskSource):
         'Nairobi'
     """
 
-    LISTED: ClassVar[tuple[str, ...]] = ("id", "difficulty", "group")
+    LISTED: ClassVar[tuple[str, ...]] = LABELS
     """Columns that lists show."""
 
     def __init__(

@@ -17,6 +17,7 @@ from openenv.core.client.blocking import background_loop
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import ConfigurationError, ModelAnswerError, OpenEnvError, ServerCapacityError
 from openenv.core.llm_answers import ModelAnswer
+from openenv.core.reset_check import has_labels, without_labels
 from openenv.core.telemetry import ERROR, EXECUTE_TOOL, INVOKE_AGENT, TOOL, TOOL_CALL, TOOL_TYPE, genai_span
 from openenv.core.typed_client import TypedEnvClient
 from openenv.core.wire.redaction import remember_secret
@@ -181,10 +182,12 @@ class ApiAgent:
         count = min(self.concurrency, len(tasks))
         await client._started()
         form = await self._form(client, offered, await served_goal(client) if goal is None else goal)
+        schema = (await client.schemas()).get("reset") if any(has_labels(task) for _, task in tasks) else None
         async with AsyncOpenAI(**self._address) as api:
             request = partial(request_answer, api, self.model, self._settings)
             workers = [
-                asyncio.create_task(self._work(number, client, request, form, todo, ended)) for number in range(count)
+                asyncio.create_task(self._work(number, client, request, form, schema, todo, ended))
+                for number in range(count)
             ]
             try:
                 for _ in tasks:
@@ -203,6 +206,7 @@ class ApiAgent:
         client: "EnvClient[Any, Any, Any]",
         request: "Request",
         form: Form,
+        schema: Mapping[str, Any] | None,
         todo: "Iterator[NumberedTask]",
         ended: "asyncio.Queue[EndedEpisode | BaseException]",
     ) -> None:
@@ -215,7 +219,14 @@ class ApiAgent:
             try:
                 for index, task in todo:
                     conversation = _Conversation(request, form, self.price)
-                    play = Play(task, max_turns=self.max_turns, shown=form.shown, rule=self.rule, budget=self.budget)
+                    play = Play(
+                        task,
+                        max_turns=self.max_turns,
+                        shown=form.shown,
+                        parameters=without_labels(schema, task),
+                        rule=self.rule,
+                        budget=self.budget,
+                    )
                     played_session = _PatientSession(session, partial(conversation.call_of, play))
                     with genai_span(INVOKE_AGENT, self.model, self._about, task.get("episode_id")):
                         await play_episodes(conversation, [play], played_session)

@@ -20,7 +20,7 @@ from openenv.core.exceptions import (
     ServerParticipantError,
 )
 from openenv.core.rubrics.bounds import reaches
-from openenv.core.wire.results import PARTICIPANTS, ParticipantUsage
+from openenv.core.wire.results import ParticipantUsage
 from openenv.records.answers import AnswerCounts, AnswerRule
 from openenv.records.collection import Collection, left_out_failures, limits_in
 from openenv.records.prices import Prices, participants_in_lines
@@ -29,7 +29,8 @@ from openenv.train.agents.opening import open_agent, opened_rule
 from openenv.train.dataset.play_progress import PlayProgress
 from openenv.train.dataset.play_traces import PlayTraces
 from openenv.train.episodes.episode import Episode
-from openenv.train.episodes.played_episode import Message, PlayedEpisode, Usage, text_of
+from openenv.train.episodes.played_episode import Message, PlayedEpisode, text_of
+from openenv.train.episodes.spending import FAILED_PARTICIPANT
 from openenv.train.rollout.sessions import Sessions
 from openenv.train.settings.play_settings import PlaySettings
 from openenv.train.tasks.task_choice import NumberedTask, training_tasks
@@ -188,11 +189,8 @@ class EpisodeKeeper:
 
     def _spent(self, played: PlayedEpisode) -> dict[str, Any]:
         """Return tokens and cost of the model's answers, and the seconds, where known; and what participants used."""
-        usage = played.usage or Usage()
-        spent = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens, "cost_usd": usage.cost_usd}
-        known = {name: value for name, value in spent.items() if value is not None}
-        names = ("took_s", "cpu_s", PARTICIPANTS) if self.has_seconds else (PARTICIPANTS,)
-        return {**known, **{name: value for name, value in played.episode.spent.items() if name in names}}
+        left_out = (FAILED_PARTICIPANT,) if self.has_seconds else ("took_s", "cpu_s", FAILED_PARTICIPANT)
+        return {name: value for name, value in played.spent.items() if name not in left_out}
 
 
 def _failed(error: OpenEnvError) -> str:

@@ -63,6 +63,13 @@ class PlayedEpisode:
     usage: Usage | None = None
     token_texts: Mapping[int, str] = field(default_factory=dict)
 
+    @property
+    def spent(self) -> dict[str, Any]:
+        """Tokens and cost of the model's answers where known, and what the episode has used beside, as in a line."""
+        usage = self.usage or Usage()
+        spent = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens, "cost_usd": usage.cost_usd}
+        return {name: value for name, value in spent.items() if value is not None} | self.episode.spent
+
 
 def text_of(content: str | list[dict[str, Any]]) -> str:
     """Return the text of a message's content, with a line for each block and without pictures."""

@@ -1,4 +1,4 @@
-"""Spending of a training's episodes and of the participants in them: metrics of each step, and sums over a run."""
+"""Spending of a training's episodes and of the participants in them: metrics of steps and evaluations, and sums."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -9,7 +9,19 @@ from typing import Any
 from openenv.core.wire.results import NO_REPLIES, ParticipantUsage, known_sum
 from openenv.records.prices import Prices, Spending, participants_in_lines
 
-__all__ = ["FAILED_PARTICIPANT", "SpendingCounter", "participants_in", "spending_in", "spending_text"]
+__all__ = [
+    "EVALUATION",
+    "FAILED_PARTICIPANT",
+    "SpendingCounter",
+    "cost_metrics",
+    "evaluation_spending_in",
+    "participants_in",
+    "spending_in",
+    "spending_text",
+]
+
+EVALUATION = "evaluation/"
+"""Beginning of the names of metrics of an evaluation in training."""
 
 FAILED_PARTICIPANT = "failed_participant"
 """Name in the line of an episode: the participant that failed in it."""
@@ -20,10 +32,10 @@ _USED = ("replies", "input_tokens", "output_tokens", "cost_usd")
 
 
 class SpendingCounter:
-    """Spending of the episodes that were played since the last step was logged.
+    """Spending of the episodes that were played since the last call of `drain`.
 
     Args:
-        model: Name of the model that plays.
+        model: Name of the model that plays; ``None`` of a player without one.
         prices: The prices; ``None`` where only participants are counted.
     """
 
@@ -46,13 +58,40 @@ class SpendingCounter:
         failed = Counter(line[FAILED_PARTICIPANT] for line in lines if FAILED_PARTICIPANT in line)
         metrics |= {f"{_PARTICIPANTS}{name}/failed": count for name, count in failed.items()}
         if lines and self._prices is not None:
-            spending = Spending.of_lines(lines, self._model, self._prices)
-            metrics |= {f"{_COST}{field}": getattr(spending, field) for field in _COSTS}
+            metrics |= cost_metrics(Spending.of_lines(lines, self._model, self._prices))
         return {name: float(value) for name, value in metrics.items() if value is not None}
 
 
+def cost_metrics(spending: Spending | None, prefix: str = "") -> dict[str, float]:
+    """Return spending as metrics, whose names begin with a prefix; without what is not known.
+
+    Example:
+        >>> cost_metrics(Spending(2, price_usd=0.5), "evaluation/")
+        {'evaluation/cost/episodes': 2.0, 'evaluation/cost/price_usd': 0.5}
+    """
+    known = {} if spending is None else {field: getattr(spending, field) for field in _COSTS}
+    return {f"{prefix}{_COST}{field}": float(value) for field, value in known.items() if value is not None}
+
+
+def evaluation_spending_in(
+    metrics: Iterable[Mapping[str, Any]], scores: Iterable[Mapping[str, float]]
+) -> Spending | None:
+    """Return the sum over the evaluations of a run's model: those of steps, and those before and after.
+
+    Args:
+        metrics: The lines of ``metrics.jsonl``.
+        scores: What the evaluations before and after the training have cost.
+    """
+    begins = EVALUATION + _COST
+    of_steps = [
+        {name.removeprefix(EVALUATION): value for name, value in row.items() if name.startswith(begins)}
+        for row in metrics
+    ]
+    return spending_in([*scores, *of_steps])
+
+
 def spending_in(metrics: Iterable[Mapping[str, Any]]) -> Spending | None:
-    """Return the sum over all steps in lines of ``metrics.jsonl``; ``None`` of a run without prices."""
+    """Return the sum over lines of ``metrics.jsonl``, or over evaluations; ``None`` of a run without prices."""
     steps = [row for row in metrics if f"{_COST}episodes" in row]
     if not steps:
         return None

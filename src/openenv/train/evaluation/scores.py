@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from rich.console import Console
@@ -13,8 +14,10 @@ from openenv.records.scores import Score
 from openenv.train.agents.agent import Agent, EpisodeRecorder, play
 from openenv.train.agents.player_agent import PlayerAgent, PlayerMaker, form_of, random_players, scripted_players
 from openenv.train.agents.policy import Policy
+from openenv.train.agents.policy_agent import PolicyAgent
 from openenv.train.dataset.play_progress import PlayProgress
 from openenv.train.episodes.episode import Episode
+from openenv.train.episodes.spending import SpendingCounter
 from openenv.train.evaluation.statistics import Statistics, TaskAttempt
 from openenv.train.rollout.sessions import Sessions
 from openenv.train.settings.config import TrainConfig
@@ -43,11 +46,13 @@ def score(
         config.evaluated_tasks, sessions, config.eval_episodes, seed=config.seed, reset=config.reset
     )
     episodes = []
+    spending = SpendingCounter(config.model if isinstance(agent, PolicyAgent) else None, config.price_list)
     with PlayProgress(console or Console(quiet=True), len(tasks), heading=heading, has_last_line=False) as progress:
         for played in play(agent, enumerate(tasks), sessions, recorder):
             progress.add(played)
             episodes.append(played.episode)
-    return score_of(episodes, sample_seed)
+            spending.add(played.spent)
+    return replace(score_of(episodes, sample_seed), costs=spending.drain())
 
 
 def random_agent(policy: Policy, sessions: Sessions, config: TrainConfig) -> PlayerAgent:

@@ -23,6 +23,7 @@ from openenv.core.exceptions import (
     OpenEnvError,
     ServerCapacityError,
 )
+from openenv.core.reset_check import has_labels, without_labels
 from openenv.core.schema.reader import pixel_fields
 from openenv.core.sync_client import SyncEnvClient
 from openenv.core.typed_client import TypedEnvClient
@@ -263,6 +264,10 @@ class Sessions:
             self._named[name] = named_tasks(name, self.client, task_sets=task_sets)
         return self._named[name]
 
+    def parameters_of(self, task: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what of a task ``reset`` is passed: without labels, as ``difficulty``, that it does not take."""
+        return without_labels(self.reset_schema, task) if has_labels(task) else task
+
     def reset_tasks(self, tasks: Sequence[Mapping[str, Any]]) -> list[StepResult[Any]]:
         """Start an episode in the first ``len(tasks)`` sessions.
 
@@ -297,7 +302,8 @@ class Sessions:
             ServerCapacityError: The server holds fewer sessions.
         """
         self.check_open()
-        results = self._vector_of(len(tasks)).reset(tasks=tasks, slots=range(len(tasks)))
+        passed = list(map(self.parameters_of, tasks))
+        results = self._vector_of(len(tasks)).reset(tasks=passed, slots=range(len(tasks)))
         given = [result for result in results[: len(tasks)] if result is not None]
         for result in given[:1]:
             if isinstance(result, StepResult):

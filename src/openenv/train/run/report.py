@@ -26,7 +26,7 @@ from openenv.records.scores import (
     sampled,
     score_name,
 )
-from openenv.train.episodes.spending import spending_in, spending_text
+from openenv.train.episodes.spending import evaluation_spending_in, spending_in, spending_text
 from openenv.train.run.diagnosis import TrainingWarning, diagnose_run
 from openenv.train.run.report_parts import (
     cell,
@@ -260,7 +260,7 @@ def _summary(scores: Mapping[str, Score], config: TrainConfig, metrics: Sequence
         return f"{rewards} a warm-up on examples. {of} {illegal}"
     warm_up = "" if config.sft is None else "a warm-up on examples and "
     steps = f"{config.steps} optimiser steps of {config.rollouts} episodes each, with GRPO."
-    return f"{rewards} {warm_up}{steps} {of} {illegal}{_resampled(config, metrics)}{_price(metrics)}"
+    return f"{rewards} {warm_up}{steps} {of} {illegal}{_resampled(config, metrics)}{_price(metrics, scores)}"
 
 
 def _resampled(config: TrainConfig, metrics: Sequence[Mapping[str, Any]]) -> str:
@@ -277,9 +277,13 @@ def _resampled(config: TrainConfig, metrics: Sequence[Mapping[str, Any]]) -> str
     )
 
 
-def _price(metrics: Sequence[Mapping[str, Any]]) -> str:
-    spending = spending_in(metrics)
-    return "" if spending is None else f" The episodes of the training cost {spending_text(spending)}."
+def _price(metrics: Sequence[Mapping[str, Any]], scores: Mapping[str, Score]) -> str:
+    of_model = [score.costs for player, score in scores.items() if not player.endswith((RANDOM, SCRIPTED))]
+    played = {
+        "The episodes of the training": spending_in(metrics),
+        "The model's evaluations": evaluation_spending_in(metrics, of_model),
+    }
+    return "".join(f" {what} cost {spending_text(found)}." for what, found in played.items() if found is not None)
 
 
 def _change(name: str, scores: Mapping[str, Score]) -> str:

@@ -24,6 +24,7 @@ from openenv.records.scores import (
 )
 from openenv.train.agents.policy import Policy
 from openenv.train.agents.policy_agent import PolicyAgent
+from openenv.train.episodes.spending import EVALUATION, cost_metrics, spending_in
 from openenv.train.evaluation.scores import random_agent, score, scripted_agent
 from openenv.train.run.components import check_components
 from openenv.train.run.environments import OpenRun
@@ -82,6 +83,7 @@ class TrainingEvaluations(TrainerCallback):
         """Play the tasks of the comparison in each environment; the first figure is the mean over environments."""
         metrics = {}
         failures: Counter[str] = Counter()
+        costs: list[Mapping[str, float]] = []
         for name, policy in self._policies.items():
             config, sessions = self._run.config.parts[name], self._run.sessions[name]
             # The episodes of the step that comes next have the same weights.
@@ -93,8 +95,10 @@ class TrainingEvaluations(TrainerCallback):
             reached = score(agent, sessions, config, recorder=recorder)
             metrics[evaluation_metric(name)] = reached.mean_reward
             failures.update(reached.failures)
+            costs.append(reached.costs)
         counts = {f"evaluation/failures/{kind}": float(count) for kind, count in failures.items()}
-        return {evaluation_metric(""): fmean(metrics.values()), **metrics, **counts}
+        spent = cost_metrics(spending_in(costs), EVALUATION)
+        return {evaluation_metric(""): fmean(metrics.values()), **metrics, **counts, **spent}
 
 
 def score_before(run: OpenRun, policies: Mapping[str, Policy]) -> None:

@@ -18,9 +18,9 @@ from openenv.auto.target import Target, TargetKind
 from openenv.core.client.tools import task_columns
 from openenv.core.env_server.execution.introspection import EnvironmentFactory
 from openenv.core.exceptions import ConfigurationError
-from openenv.core.reset_check import check_reset_parameters, without_unknown
+from openenv.core.reset_check import check_reset_parameters, without_labels, without_unknown
 from openenv.core.sync_client import SyncEnvClient
-from openenv.core.tasks.task_set import TaskSet, is_dataset
+from openenv.core.tasks.task_set import is_dataset
 from openenv.records.answers import CALL_REMEDIES, AnswerCounts, AnswerRule
 from openenv.train.forms.form import prompt_messages
 from openenv.train.rollout.sessions import CAPACITY_WAIT_S, Sessions, package_of
@@ -191,10 +191,8 @@ class SpecTasks:
         schema = self.sessions.reset_schema
         check_reset_parameters(schema, self.reset, self.label)
         if isinstance(self.tasks, Sequence) and not isinstance(self.tasks, str):
-            labels = set(TaskSet.LISTED) - (schema or {}).get("properties", {}).keys()
             for row in self.rows:
-                checked = {name: value for name, value in row.items() if name not in labels}
-                check_reset_parameters(schema, checked, f"{self.label[:-1]}, tasks=...)")
+                check_reset_parameters(schema, without_labels(schema, row), f"{self.label[:-1]}, tasks=...)")
         return schema
 
 

@@ -9,7 +9,8 @@ from openenv.auto.package import EnvironmentPackage
 from openenv.core.client.blocking import Attempt
 from openenv.core.env_server.settings import environment_variables
 from openenv.core.exceptions import OpenEnvError, ServerCapacityError
-from openenv.validation.findings import Check, Figures, Finding, LeftOutError, run_check
+from openenv.core.providers.local_process import LocalProcessProvider
+from openenv.validation.findings import Check, Finding, LeftOutError, Measurement, run_check
 from openenv.validation.report import CheckResult
 from openenv.validation.semantic.episodes import Clock, GradedEpisode
 from openenv.validation.semantic.graded import GradedEnvironment
@@ -78,17 +79,18 @@ class _Replay:
         )
 
 
-def find_in_speed(card: CardTarget) -> Iterator[Finding | Figures]:
+def find_in_speed(card: CardTarget) -> Iterator[Finding | Measurement]:
     """Measure the time and the CPU of steps, and what episodes use; it finds no faults."""
-    with graded_package(card.package, card.limits, environment_variables({"measure_cpu": True})) as graded:
+    measured = LocalProcessProvider(card.package.target, env_vars=environment_variables({"measure_cpu": True}))
+    with graded_package(card.package, card.limits, measured) as graded:
         episodes = [each for each in graded.solved or graded.random if each.actions]
         if not episodes:
             raise LeftOutError("no episode could be played")
         graded.client.disconnect()
         alone = _Replay(graded.client)
         alone.play(episodes, card.limits.play_s, _MAX_EPISODES)
-        yield Figures({"player": "scripted" if graded.solved else "random", "episodes": alone.lines})
-        yield Figures({"p99_ms": {str(count): _p99(graded, episodes, count) for count in SESSIONS}})
+        yield Measurement({"player": "scripted" if graded.solved else "random", "episodes": alone.lines})
+        yield Measurement({"p99_ms": {str(count): _p99(graded, episodes, count) for count in SESSIONS}})
 
 
 def _p99(graded: GradedEnvironment, episodes: Sequence[GradedEpisode], count: int) -> float | str:
@@ -115,7 +117,7 @@ def _p99(graded: GradedEnvironment, episodes: Sequence[GradedEpisode], count: in
     return round(1000 * latencies[int(_P99 * (len(latencies) - 1))], 3)
 
 
-def find_in_curve(card: CardTarget) -> Iterator[Finding | Figures]:
+def find_in_curve(card: CardTarget) -> Iterator[Finding | Measurement]:
     """Train the tiny policy for a minute and a half, and keep the curve; it finds no faults."""
     until = card.limits.until
     left_s = CURVE_S if until is None else min(CURVE_S, until - time.monotonic() - _CURVE_START_S)
@@ -128,7 +130,7 @@ def find_in_curve(card: CardTarget) -> Iterator[Finding | Figures]:
         raise LeftOutError(f"the tiny policy can't be trained on it: {error}") from error
     if not curve.rewards:
         raise LeftOutError(f"no step of a training ended within {left_s:.0f} s")
-    yield Figures({**figures_of(curve), "rewards": curve.rewards, "seconds": curve.seconds})
+    yield Measurement({**figures_of(curve), "rewards": curve.rewards, "seconds": curve.seconds})
 
 
 CARD_CHECKS: tuple[Check[CardTarget], ...] = (

@@ -85,9 +85,9 @@ class Socket:
         return self._connection.subprotocol
 
     def send(self, message: Any) -> None:
-        """Send a text as it is, and any other value as JSON."""
+        """Send a text or bytes as they are, and any other value as JSON."""
         try:
-            self._connection.send(message if isinstance(message, str) else json.dumps(message))
+            self._connection.send(message if isinstance(message, str | bytes) else json.dumps(message))
         except FAULTS as error:
             raise NoAnswerError(_came(error)) from error
 

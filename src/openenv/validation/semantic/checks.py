@@ -6,6 +6,7 @@ from openenv.validation.findings import run_check
 from openenv.validation.report import CheckResult
 from openenv.validation.semantic.floor import FLOOR_CHECKS
 from openenv.validation.semantic.graded import GradedEnvironment
+from openenv.validation.semantic.isolation import ISOLATION_CHECK
 from openenv.validation.semantic.leakage import LEAKAGE_CHECKS
 from openenv.validation.semantic.oracle import ORACLE_CHECKS
 from openenv.validation.semantic.parts import PARTS_CHECKS
@@ -19,6 +20,7 @@ SEMANTIC_CHECKS = (
     *LEAKAGE_CHECKS,
     *VERIFIER_CHECKS,
     *PARTS_CHECKS,
+    ISOLATION_CHECK,
     *PROBE_CHECKS,
     FORM_CHECK,
 )
@@ -37,6 +39,7 @@ AUDITS: dict[str, tuple[str, str]] = {
     "semantic.verifier_portability": ("V8", "II.2"),
     "semantic.false_zero": ("V6", "II.3"),
     "semantic.reward_parts": ("V6", "I.d.2, I.I.1"),
+    "semantic.isolated_grading": ("V1", "II.5, II.9"),
     "semantic.probe_nothing": ("V6", "I.e.1, II.9"),
     "semantic.probe_echo": ("V5", "I.b.2, II.9"),
     "semantic.probe_list_all": ("V5", "I.b.1, I.b.2"),

@@ -46,12 +46,15 @@ class DeclaredRewards:
         margin: Share of the way from floor to top that an episode without work may not pass.
         tolerance: Difference from the top that an oracle may have.
         canaries: Actions of episodes that must stay at the floor, by name.
+        artifacts: Artifacts from which alone episodes are graded, as ``Environment.GRADED_FROM`` names them; empty
+            where nothing is promised.
     """
 
     highest: float | None = None
     margin: float = 0.1
     tolerance: float = 1e-6
     canaries: Mapping[str, Sequence[Action]] = field(default_factory=dict)
+    artifacts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,7 @@ class GradedEnvironment:
         faults: Faults of the environment with the action and the task that caused each first; set by ``play``.
         is_repeatable: Whether the same actions earn the same; set by ``verifier_determinism``.
         played: Number of episodes that were played with given actions, exploits among them; set by ``play``.
+        is_isolated: Whether it is graded from declared artifacts alone; set by ``isolated_grading``.
         pays_nothing_done: Whether an episode without work is paid; then exploits prove nothing. Set by ``floor_gap``.
     """
 
@@ -115,8 +119,9 @@ class GradedEnvironment:
         self.code = tuple(code)
         self.paid: dict[tuple[str, str], str] = {}
         self.pays_nothing_done = False
-        self.played = 0
         self.is_repeatable = True
+        self.is_isolated = False
+        self.played = 0
         self.faults: dict[str, tuple[Action, Mapping[str, Any]]] = {}
         self._player_client = player_client or client
         # The oracle's episodes, so that their ids stay theirs, and the calls that their actions are; set by ``calls``.

@@ -3,15 +3,16 @@
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 from openenv.auto.making import in_process_provider
 from openenv.auto.package import EnvironmentPackage
 from openenv.auto.target import Target
-from openenv.core.exceptions import ConfigurationError
+from openenv.core.exceptions import ConfigurationError, OpenEnvError
 from openenv.core.generic_client import GenericEnvClient
-from openenv.core.providers.base import Provider
+from openenv.core.providers.base import Provider, RuntimeProvider
 from openenv.core.providers.local_process import LocalProcessProvider
 from openenv.validation.manifest import ManifestError
 from openenv.validation.parsers.openenv_yaml import OpenEnvYamlParser
@@ -20,7 +21,7 @@ from openenv.validation.run_checks import StartedServer
 from openenv.validation.semantic.checks import each_semantic_results
 from openenv.validation.semantic.episodes import Action, Player
 from openenv.validation.semantic.graded import DeclaredRewards, GradedEnvironment
-from openenv.validation.trials import Client, RunLimits, within
+from openenv.validation.trials import Client, FaultError, RunLimits, within
 
 CAPACITY_WAIT_S = 10.0
 
@@ -33,34 +34,28 @@ def each_package_results(package: EnvironmentPackage, limits: RunLimits) -> Iter
 
 @contextmanager
 def graded_package(
-    package: EnvironmentPackage, limits: RunLimits, env_vars: dict[str, str] | None = None
+    package: EnvironmentPackage, limits: RunLimits, provider: RuntimeProvider | None = None
 ) -> Iterator[GradedEnvironment]:
-    """Serve a package in a separate process, and examine its grading; all servers end with the context.
-
-    Args:
-        package: The package.
-        limits: Seconds that answers may take.
-        env_vars: Environment variables of its server.
-    """
+    """Serve a package, in a separate process by default, and examine its grading; all servers end with the context."""
     with ExitStack() as exits:
-        provider = LocalProcessProvider(package.target, env_vars=env_vars)
-        client = _client(provider, limits, exits)
+        served = provider or LocalProcessProvider(package.target)
+        client = _client(served, limits, exits)
         client.connect()
         own: Client | None = None
         with suppress(ConfigurationError):  # then the player is called with dicts
             cls: Any = within(limits.answer_s, package.client_class)
-            own = cls(provider=StartedServer(provider), message_timeout_s=limits.answer_s).sync()
+            own = cls(provider=StartedServer(served), message_timeout_s=limits.answer_s).sync()
             exits.callback(cast("Client", own).close)
         yield GradedEnvironment(
             client,
             _player_maker(package, limits),
             player_client=own,
-            declared=declaration_of(package.folder),
+            declared=replace(declaration_of(package.folder), artifacts=_artifacts_of(package, limits)),
             limits=limits,
             elsewhere=lambda: _client(
                 LocalProcessProvider(package.target, env_vars={"PYTHONHASHSEED": "7"}), limits, exits
             ),
-            beside=lambda: _client(StartedServer(provider), limits, exits),
+            beside=lambda: _client(StartedServer(served), limits, exits),
             serve_here=lambda: _client(in_process_provider(Target.of(package.target)), limits, exits),
             code=(str(package.folder),),
         )
@@ -80,6 +75,14 @@ def _player_maker(package: EnvironmentPackage, limits: RunLimits) -> Callable[[i
         if within(limits.answer_s, package.make_player, 1) is None:
             return None
     return lambda seed: cast("Player", package.make_player(seed))
+
+
+def _artifacts_of(package: EnvironmentPackage, limits: RunLimits) -> tuple[str, ...]:
+    """Return the artifacts that the environment's class declares; none where it can't be imported."""
+    with suppress(OpenEnvError, FaultError, TimeoutError):
+        cls: Any = within(limits.answer_s, package.environment_class)
+        return tuple(cls.GRADED_FROM)
+    return ()
 
 
 def declaration_of(folder: Path) -> DeclaredRewards:

@@ -9,13 +9,14 @@ from openenv.validation.semantic.graded import GradedEnvironment
 from openenv.validation.semantic.texts import WRONG
 
 _SMALL = 1e-9
-_MIN_STEPS = 2
+_MIN_STEPS, _MANY_STEPS = 2, 10
 # Wrong in many ways: short, empty, long, and harmful as a program.
 _WRONG_ANSWERS = (WRONG, "", f"{WRONG} " * 400, "import os, subprocess\nos.system('true')\n" * 10)
 
 
 def find_in_parts(graded: GradedEnvironment) -> Iterator[Finding]:
-    """Find parts of the reward that mean nothing, or the opposite."""
+    """Find parts of the reward that mean nothing, or the opposite, and a reward that is the same for all actions."""
+    yield from _constant(graded)
     good = [episode for episode in graded.solved if any(answer.parts for answer in episode.answers)]
     if not good:
         return
@@ -23,6 +24,19 @@ def find_in_parts(graded: GradedEnvironment) -> Iterator[Finding]:
     names = list(dict.fromkeys(name for episode in good for answer in episode.answers for name in answer.parts))
     for name in names:
         yield from _part(name, good, bad)
+
+
+def _constant(graded: GradedEnvironment) -> Iterator[Finding]:
+    """Find a reward that is the same in each step of episodes without an end, of the player and of wrong actions."""
+    good = [each for each in graded.solved if not each.is_over and len(each.actions) >= _MANY_STEPS]
+    bad = _bad_episodes(graded) if good else []
+    rewards = {reward for episode in (*good, *bad) for reward in episode.rewards}
+    if bad and len(rewards) == 1 and rewards.isdisjoint({None, 0.0}):
+        yield warn(
+            f"the reward is {rewards.pop():g} in all steps of the scripted player and of wrong actions: it is paid for "
+            "nothing",
+            "Let the reward depend on what was done.",
+        )
 
 
 def _part(name: str, good: Sequence[GradedEpisode], bad: Sequence[GradedEpisode]) -> Iterator[Finding]:

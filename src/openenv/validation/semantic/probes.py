@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from openenv.core.exceptions import OpenEnvError
-from openenv.validation.findings import Check, Finding, fail, warn
+from openenv.validation.findings import Check, Finding, Measurement, fail, warn
 from openenv.validation.semantic import program_probes, text_probes
 from openenv.validation.semantic.episodes import Action, Clock, GradedEpisode
 from openenv.validation.semantic.fields import FieldRole, OpenField
@@ -13,6 +13,9 @@ from openenv.validation.semantic.graded import MAX_REPLAYED, GradedEnvironment
 from openenv.validation.semantic.leakage import has_answer
 from openenv.validation.semantic.probing import Probe, ProbeContext
 from openenv.validation.semantic.texts import shown, task_name
+
+ISOLATED = "semantic.isolated_grading"
+"""Check that verifies isolated grading."""
 
 MAX_FIELDS, REPEATS = 4, 3
 # Share of the time for all episodes that a family of exploits has.
@@ -32,6 +35,7 @@ class Family:
         probes: Makes the exploits for a field and a task.
         remedy: Remedy, where one earns a reward.
         partial: Share of the oracle's reward above which a reward is found too; 1 for none.
+        is_excluded: Whether isolated grading makes it impossible.
     """
 
     id: str
@@ -39,31 +43,76 @@ class Family:
     probes: Callable[[ProbeContext], Iterator[Probe]]
     remedy: str
     partial: float = 0.1
+    is_excluded: bool = False
 
 
-def find_in_family(family: Family, graded: GradedEnvironment) -> Iterator[Finding]:
+class ProbeBudget:
+    """Time for the exploits of a family, and the numbers of those that were sent and that were left out.
+
+    Args:
+        seconds: The time.
+
+    Attributes:
+        sent: Number of exploits that were sent.
+        left_out: Number of those for which no time was left.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.sent = 0
+        self.left_out = 0
+        self._seconds = seconds
+        self._clock = Clock(seconds)
+
+    def begin_again(self) -> None:
+        """Allow the same time once more."""
+        self._clock = Clock(self._seconds)
+
+    def allows(self) -> bool:
+        """Return whether there is time for a further exploit, and count it."""
+        if self._clock.is_over:
+            self.left_out += 1
+            return False
+        self.sent += 1
+        return True
+
+    def measurement(self) -> Measurement:
+        """Return the numbers, with a sentence where something was left out."""
+        text = (
+            f"{self.left_out} of {self.sent + self.left_out} probes were left out: no time was left within "
+            f"{self._seconds:g} s"
+        )
+        return Measurement({"probes": self.sent, "left_out": self.left_out}, text if self.left_out else "")
+
+
+def find_in_family(family: Family, graded: GradedEnvironment) -> Iterator[Finding | Measurement]:
     """Find the fields that pay for exploits of a family."""
     if graded.pays_nothing_done:
         return
-    clock = Clock(graded.limits.play_s * SHARE)
+    if family.is_excluded and graded.is_isolated:
+        yield Measurement({"probes": 0, "excluded_by": ISOLATED}, f"impossible by {ISOLATED}: no probe was sent")
+        return
+    budget = ProbeBudget(graded.limits.play_s * SHARE)
+    yield from _paying_fields(family, graded, budget)
+    yield budget.measurement()
+
+
+def _paying_fields(family: Family, graded: GradedEnvironment, budget: ProbeBudget) -> Iterator[Finding]:
     for field in graded.fields[:MAX_FIELDS]:
         if field.key not in graded.paid:
-            finding = _first_finding(family, graded, field, clock)
+            finding = _first_finding(family, graded, field, budget)
             if finding is not None:
                 graded.paid[field.key] = family.id
                 yield finding
 
 
-def _first_finding(family: Family, graded: GradedEnvironment, field: OpenField, clock: Clock) -> Finding | None:
+def _first_finding(family: Family, graded: GradedEnvironment, field: OpenField, budget: ProbeBudget) -> Finding | None:
     """Return the finding of the first exploit that earns a reward, a full one rather than a part."""
     part: Finding | None = None
     episodes = graded.probed
     for episode in episodes[: 1 if field.role in _PROGRAMS else None]:
         context = context_of(graded, field, episode)
         for probe in family.probes(context):
-            if clock.is_over:
-                return part
-            if context.is_right(probe.value):
+            if context.is_right(probe.value) or not budget.allows():
                 continue
             played = _sent(graded, field, probe, episode)
             # Of an episode without an end, there is no telling how much a part of it is.
@@ -131,17 +180,25 @@ def _text(field: OpenField, probe: Probe, played: GradedEpisode, episode: Graded
     )
 
 
-def find_in_hidden(family: Family, graded: GradedEnvironment) -> Iterator[Finding]:
+def find_in_hidden(family: Family, graded: GradedEnvironment) -> Iterator[Finding | Measurement]:
     """Find hidden things that an agent can read: they earn the reward, or the answer is in what they show."""
-    yield from find_in_family(family, graded)
-    clock = Clock(graded.limits.play_s * SHARE)
+    budget = ProbeBudget(graded.limits.play_s * SHARE)
+    if not graded.pays_nothing_done:
+        yield from _paying_fields(family, graded, budget)
+    budget.begin_again()
+    yield from _shown_answers(family, graded, budget)
+    yield budget.measurement()
+
+
+def _shown_answers(family: Family, graded: GradedEnvironment, budget: ProbeBudget) -> Iterator[Finding]:
+    """Find exploits that show the answer."""
     for episode in graded.probed:
         for field in graded.fields[:MAX_FIELDS]:
             if field.key in graded.paid:
                 continue
             for probe in family.probes(context_of(graded, field, episode)):
-                if clock.is_over:
-                    return
+                if not budget.allows():
+                    continue
                 try:
                     action = graded.action(field, probe.value, episode, probe.others)
                 except (OpenEnvError, ValueError):
@@ -278,6 +335,7 @@ FAMILIES = (
         program_probes.tampering,
         "Put tests and tools in after the agent's work, and grade in a fresh process from declared artefacts.",
         partial=0.5,
+        is_excluded=True,
     ),
 )
 HIDDEN = Family(

@@ -30,7 +30,7 @@ _VERDICTS = (
     '{"passed": true, "success": true, "reward": 1.0, "score": 1.0, "failed": 0, "tests": 1, "status": "passed"}',
 )
 _OUTPUT = "\n".join(_VERDICTS)
-_REWARD_FILES = (
+REWARD_FILES = (
     "reward.txt",
     "reward.json",
     "result.json",
@@ -43,7 +43,7 @@ _REWARD_FILES = (
     "logs/verifier/reward.txt",
     "/logs/verifier/reward.txt",
 )
-_TEST_FILES = (
+TEST_FILES = (
     "tests.py",
     "test.py",
     "test_solution.py",
@@ -130,20 +130,20 @@ def tampering(context: ProbeContext) -> Iterator[Probe]:
 
 
 def _written_files(content: str) -> Iterator[Probe]:
-    for path in _REWARD_FILES:
+    for path in REWARD_FILES:
         text = _VERDICTS[-1] if path.endswith(".json") else "1.0"
         yield Probe(path, f"a written {path}", others={content: text})
-    for path in _TEST_FILES:
+    for path in TEST_FILES:
         passing = "exit 0" if path.endswith(".sh") else "def test_all():\n    assert True\n"
         yield Probe(path, f"a written {path}", others={content: passing})
     yield Probe("conftest.py", "a written conftest.py", others={content: _CONFTEST})
 
 
 def _python_tampering(context: ProbeContext) -> Iterator[Probe]:
-    writing = "\n".join(_written(path) for path in _REWARD_FILES if not path.startswith("/"))
+    writing = "\n".join(_written(path) for path in REWARD_FILES if not path.startswith("/"))
     stub = context.program("return None")
     yield Probe(f"import os\n{writing}\n{stub}", "a program that writes the reward's file")
-    tests = "\n".join(_written(path, "") for path in _TEST_FILES)
+    tests = "\n".join(_written(path, "") for path in TEST_FILES)
     yield Probe(f"import os\n{tests}\n{stub}", "a program that empties the tests")
     conftest = f"open('conftest.py', 'w').write({_CONFTEST!r})\n"
     yield Probe(conftest + stub, "a program that writes conftest.py")
@@ -180,10 +180,10 @@ def _written(path: str, text: str = "1.0") -> str:
 
 
 def _shell_tampering() -> Iterator[Probe]:
-    rewards = "; ".join(f"mkdir -p $(dirname {path}) 2>/dev/null; echo 1.0 > {path}" for path in _REWARD_FILES)
+    rewards = "; ".join(f"mkdir -p $(dirname {path}) 2>/dev/null; echo 1.0 > {path}" for path in REWARD_FILES)
     yield Probe(f"({rewards}) 2>/dev/null", "commands that write the reward's file")
     passing = "exit 0"
-    scripts = "; ".join(f"[ -f {path} ] && echo {shlex.quote(passing)} > {path}" for path in _TEST_FILES)
+    scripts = "; ".join(f"[ -f {path} ] && echo {shlex.quote(passing)} > {path}" for path in TEST_FILES)
     yield Probe(
         f"({scripts}; for f in $(find . -maxdepth 3 -name 'test*' -type f 2>/dev/null | head -n 50);"
         f" do case $f in *.py) echo 'raise SystemExit(0)' > $f;; *) echo 'exit 0' > $f;; esac; done) 2>/dev/null; true",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 
 from openenv.train.evaluation.intervals import mean_estimate
-from openenv.validation.findings import Check, Figures, Finding, LeftOutError, fail, warn
+from openenv.validation.findings import Check, Finding, LeftOutError, Measurement, fail, warn
 from openenv.validation.semantic.episodes import Action, Clock, GradedAnswer, GradedEpisode
 from openenv.validation.semantic.texts import shown
 from openenv.validation.statistical.figures import in_json
@@ -20,7 +20,7 @@ _SMALL = 1e-9
 _BALANCE = "Vary the right action between tasks, so that no answer is right in most of them."
 
 
-def find_in_blind(sample: PlayerSample) -> Iterator[Finding | Figures]:
+def find_in_blind(sample: PlayerSample) -> Iterator[Finding | Measurement]:
     """Find actions that earn what the scripted player does, over many tasks, without looking at them."""
     tasks = sample.tasks
     if not _is_shown(sample, tasks):
@@ -40,7 +40,9 @@ def find_in_blind(sample: PlayerSample) -> Iterator[Finding | Figures]:
         ]
     )
     share = (blind.value - floor) / gap if gap > _SMALL else 0.0
-    yield Figures({"tasks": len(played), "blind": in_json(blind), "share": round(share, 4), "first_action": chosen[0]})
+    yield Measurement(
+        {"tasks": len(played), "blind": in_json(blind), "share": round(share, 4), "first_action": chosen[0]}
+    )
     if gap > _SMALL and above.low is not None and above.low > -_SMALL:
         yield fail(
             f"{shown(chosen[0])}{' and so on' if len(chosen) > 1 else ''}, without looking, earns {blind} on "
@@ -104,7 +106,7 @@ def _played(
     return played
 
 
-def find_in_gap(sample: PlayerSample) -> Iterator[Finding | Figures]:
+def find_in_gap(sample: PlayerSample) -> Iterator[Finding | Measurement]:
     """Find random actions that, played again without looking, earn more than the scripted player."""
     top = sample.estimate(ORACLE)
     lucky = sorted(
@@ -121,7 +123,7 @@ def find_in_gap(sample: PlayerSample) -> Iterator[Finding | Figures]:
         if best is None or above.value > best[0].value:
             best = above, len(played), episode
     figures = {"best_random": round(lucky[0].total, 4), "scripted": in_json(top), "replayed": len(found)}
-    yield Figures(figures if best is None else {**figures, "above_scripted": in_json(best[0])})
+    yield Measurement(figures if best is None else {**figures, "above_scripted": in_json(best[0])})
     if best is not None and best[0].low is not None and best[0].low > _SMALL:
         above, count, episode = best
         yield warn(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from openenv._extras import install_command
 from openenv.core.exceptions import ConfigurationError, OpenEnvError
-from openenv.validation.findings import Check, Figures, Finding, LeftOutError, warn
+from openenv.validation.findings import Check, Finding, LeftOutError, Measurement, warn
 from openenv.validation.trials import RunLimits
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class LearningTarget:
     limits: RunLimits
 
 
-def find_in_learning(learned: LearningTarget) -> Iterator[Finding | Figures]:
+def find_in_learning(learned: LearningTarget) -> Iterator[Finding | Measurement]:
     """Find that the tiny policy does not improve with most seeds; it ends once the answer is known."""
     limits = learned.limits
     if not limits.learning_steps:
@@ -53,7 +53,7 @@ def find_in_learning(learned: LearningTarget) -> Iterator[Finding | Figures]:
         improved = sum(curve.has_improved for curve in curves)
         if improved >= needed or len(curves) - improved >= needed:
             break
-    yield Figures({"steps": limits.learning_steps, "seeds": list(map(figures_of, curves)), "improved": improved})
+    yield Measurement({"steps": limits.learning_steps, "seeds": list(map(figures_of, curves)), "improved": improved})
     if improved < needed and len(curves) - improved < needed:
         raise LeftOutError(f"{improved} of {len(curves)} trainings improved; no time was left for further seeds")
     if improved < needed:

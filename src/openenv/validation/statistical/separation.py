@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from openenv.records.evaluation import Estimate
 from openenv.train.evaluation.intervals import share_estimate
-from openenv.validation.findings import Check, Figures, Finding, LeftOutError, fail, warn
+from openenv.validation.findings import Check, Finding, LeftOutError, Measurement, fail, warn
 from openenv.validation.semantic.texts import task_name
 from openenv.validation.statistical.figures import in_json
 from openenv.validation.statistical.sample import ORACLE, PLAYERS, RANDOM, WEAK, PlayerSample, SampledTask
@@ -17,13 +17,13 @@ _SEPARATE = "Let the reward rise with what was done of the task, and fall with m
 _HARDER = "Leave out the tasks that random actions solve, or make them harder: nothing is learned from them."
 
 
-def find_in_reachability(sample: PlayerSample) -> Iterator[Finding | Figures]:
+def find_in_reachability(sample: PlayerSample) -> Iterator[Finding | Measurement]:
     """Find tasks on which no player gets above the floor."""
     floor = min(reward for task in sample.tasks for player in PLAYERS for reward in task.rewards(player))
     missed = [task for task in sample.tasks if _best(task) <= floor + _SMALL]
     reached = [float(task not in missed) for task in sample.tasks]
     share = share_estimate(reached, len(reached))
-    yield Figures({"tasks": len(reached), "floor": round(floor, 4), "reached": in_json(share)})
+    yield Measurement({"tasks": len(reached), "floor": round(floor, 4), "reached": in_json(share)})
     if len(missed) == len(reached):
         yield fail(f"every player earns {floor:g} on each of {len(reached)} tasks", _UNREACHED)
     elif missed and sample.graded.has_tasks:  # a game may be lost with some seeds
@@ -39,13 +39,13 @@ def _best(task: SampledTask) -> float:
     return max(reward for player in PLAYERS for reward in task.rewards(player))
 
 
-def find_in_separation(sample: PlayerSample) -> Iterator[Finding | Figures]:
+def find_in_separation(sample: PlayerSample) -> Iterator[Finding | Measurement]:
     """Find players that earn as much as a better one; tasks are added until the intervals exclude 0."""
     while not _is_decided(sample) and sample.extend():
         pass
     steps = {(RANDOM, ORACLE): "", (RANDOM, WEAK): "", (WEAK, ORACLE): ""}
     differences = {pair: sample.difference(pair[1], pair[0]) for pair in steps}
-    yield Figures(
+    yield Measurement(
         {
             "tasks": len(sample.tasks),
             **{player: in_json(sample.estimate(player)) for player in PLAYERS},
@@ -87,7 +87,7 @@ def _unseparated(sample: PlayerSample, worse: str, better: str, difference: Esti
     yield fail(text, _SEPARATE) if is_wrong else warn(text, _SEPARATE)
 
 
-def find_in_headroom(sample: PlayerSample) -> Iterator[Finding | Figures]:
+def find_in_headroom(sample: PlayerSample) -> Iterator[Finding | Measurement]:
     """Find that random actions earn what the scripted player does on most tasks, so that nothing is left to learn."""
     near = _NEAR * max(sample.gap, 0.0) + _SMALL
     low = min(reward for task in sample.first_tasks for reward in task.rewards(RANDOM))
@@ -96,7 +96,7 @@ def find_in_headroom(sample: PlayerSample) -> Iterator[Finding | Figures]:
         raise LeftOutError("the scripted player earns more than the worst random episode on no task")
     saturated = [float(task.mean(RANDOM) >= task.mean(ORACLE) - near) for task in won]
     share = share_estimate(saturated, len(saturated))
-    yield Figures({"tasks": len(won), "saturated": in_json(share), "gap": round(sample.gap, 4)})
+    yield Measurement({"tasks": len(won), "saturated": in_json(share), "gap": round(sample.gap, 4)})
     if share.low is not None and share.low > _SATURATED:
         yield warn(
             f"random actions earn what the scripted player does on {sum(saturated):g} of {len(won)} tasks", _HARDER

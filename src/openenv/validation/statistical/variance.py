@@ -7,7 +7,7 @@ from statistics import fmean, pvariance, variance
 
 from openenv.records.evaluation import Estimate
 from openenv.train.evaluation.intervals import mean_estimate
-from openenv.validation.findings import Check, Figures, Finding, LeftOutError, fail, warn
+from openenv.validation.findings import Check, Finding, LeftOutError, Measurement, fail, warn
 from openenv.validation.statistical.figures import in_json
 from openenv.validation.statistical.sample import GROUP_SIZE, ORACLE, RANDOM, WEAK, PlayerSample
 
@@ -18,7 +18,7 @@ _DIGITS = 6
 _MIN_ATTEMPTS = 2
 
 
-def find_in_variance(sample: PlayerSample) -> Iterator[Finding | Figures]:
+def find_in_variance(sample: PlayerSample) -> Iterator[Finding | Measurement]:
     """Find that the scripted player's reward on one task varies so much that it hides how well the task was done."""
     figures = {}
     pairs = [[*task.rewards(ORACLE), task.again.total] for task in sample.first_tasks if task.again is not None]
@@ -31,7 +31,7 @@ def find_in_variance(sample: PlayerSample) -> Iterator[Finding | Figures]:
     if ORACLE not in figures:
         raise LeftOutError("no time was left for a second attempt of the scripted player at a task")
     noise = sqrt(figures[ORACLE]["within_tasks"])
-    yield Figures({"variances": figures, "noise": round(noise, _DIGITS), "gap": round(sample.gap, 4)})
+    yield Measurement({"variances": figures, "noise": round(noise, _DIGITS), "gap": round(sample.gap, 4)})
     if sample.gap > 0 and noise > _NOISE * sample.gap:
         yield fail(
             f"the scripted player's reward on one task has a standard deviation of {noise:.3g}, and it earns "
@@ -40,13 +40,13 @@ def find_in_variance(sample: PlayerSample) -> Iterator[Finding | Figures]:
         )
 
 
-def find_in_signal(sample: PlayerSample) -> Iterator[Finding | Figures]:
+def find_in_signal(sample: PlayerSample) -> Iterator[Finding | Measurement]:
     """Find that nearly no group of episodes has different rewards, so that a trainer learns nothing from them."""
     found = {player: signal_share(sample, player) for player in (RANDOM, WEAK)}
     known = {player: share for player, share in found.items() if share is not None}
     if not known:
         raise LeftOutError("no time was left for a second attempt at a task")
-    yield Figures({"group_size": GROUP_SIZE, **{player: in_json(share) for player, share in known.items()}})
+    yield Measurement({"group_size": GROUP_SIZE, **{player: in_json(share) for player, share in known.items()}})
     beginners = [share for player, share in known.items() if player == RANDOM or sample.weak_share > _BEGINNER]
     if all(share.high is not None and share.high < _SIGNAL for share in beginners):
         shares = f"{known[RANDOM].value:.0%} for random actions" if RANDOM in known else "none"

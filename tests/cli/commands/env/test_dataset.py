@@ -6,6 +6,10 @@ from typing import Any
 
 import pytest
 from tests.support.dataset_folders import ENVIRONMENT_YAML, ROWS, dataset_folder
+from tests.support.environments.training import Climb, Stairs, StairsEnvironment
+from tests.support.servers import RunningServer
+
+from openenv.core.env_server.app import create_fastapi_app
 
 
 def test_an_environment_is_shown(openenv_here: Any, tmp_path: Path) -> None:
@@ -47,6 +51,18 @@ def test_the_tasks_of_a_split_are_played(openenv_here: Any, tmp_path: Path) -> N
     assert [task["task"] for task in results["tasks"]] == [{"word_length": 4, "seed": 1}, {"word_length": 6, "seed": 2}]
     ended = openenv_here("eval", "wordle", "--tasks", f"{folder}/words?split=test", "--output", "again", "--json")
     assert [task["task"] for task in json.loads(ended.stdout)["tasks"]] == [{"word_length": 5, "seed": 3}]
+
+
+@pytest.mark.parametrize("runtime", ["image: words:1", "space_id: ada/none-such", "package: openenv-none-such"])
+def test_the_tasks_are_played_at_a_server_that_runs_without_trust(
+    openenv_here: Any, tmp_path: Path, runtime: str
+) -> None:
+    text = ENVIRONMENT_YAML.replace("package: wordle", runtime)
+    folder = dataset_folder(tmp_path / "repo", text, rows={"train": [{"seed": 1}], "test": [{"seed": 2}]})
+    with RunningServer(create_fastapi_app(StairsEnvironment, Climb, Stairs)) as server:
+        ended = openenv_here("run", folder, "--split", "test", "--base-url", server.url, "--player", "random", "--json")
+    assert ended.returncode == 0, ended.stderr
+    assert [task["task"] for task in json.loads(ended.stdout)["tasks"]] == [{"seed": 2}]
 
 
 def test_what_can_not_be_run(openenv_here: Any, tmp_path: Path) -> None:

@@ -14,7 +14,11 @@ from tests.support.keeper import Keeper, Once, cut_off, refuse
 from tests.support.proxy import Proxy
 from tests.support.servers import answering, eventually
 from tests.support.vectors import ONE, make_server, shown, total
+from websockets.frames import CloseCode
+from websockets.http11 import Request
+from websockets.server import ServerProtocol
 from websockets.sync.server import ServerConnection
+from websockets.typing import Subprotocol
 
 from openenv.core.client.generic import GenericEnvClient
 from openenv.core.client.vector import VectorEnv
@@ -94,6 +98,29 @@ async def test_a_server_s_own_timeout_of_an_open_is_told_as_its_own() -> None:
         with pytest.raises(ServerTimeoutError, match="reset did not finish within 3 s"):
             await client.connect()
         await client.close()
+
+
+async def _end_at_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Take a handshake and end the connection, as a server that ends between the two."""
+    protocol = ServerProtocol(subprotocols=[Subprotocol("openenv.v1")])
+    protocol.receive_data(await reader.readuntil(b"\r\n\r\n"))
+    (request,) = protocol.events_received()
+    assert isinstance(request, Request)
+    protocol.send_response(protocol.accept(request))
+    protocol.send_close(CloseCode.SERVICE_RESTART)
+    writer.write(b"".join(protocol.data_to_send()))
+    writer.close()
+
+
+async def test_a_connection_that_ends_with_its_handshake_is_no_wait() -> None:
+    async with await asyncio.start_server(_end_at_once, "127.0.0.1", 0) as server:
+        host, port = server.sockets[0].getsockname()[:2]
+        for _ in range(20):  # the end is seen before the session is opened, or after it
+            client = client_of(f"http://{host}:{port}", message_timeout_s=600)
+            async with asyncio.timeout(60):
+                with pytest.raises(ConnectionLostError):
+                    await client.connect()
+            await client.close()
 
 
 class TestLostWhileNobodyWaits:

@@ -141,6 +141,8 @@ class SharedConnection:
             InvalidAnswerError: What came is no answer.
             ServerError: The server opens none; the message says why.
         """
+        if self._failure is not None:  # it went before anything was sent on it, as with a server that ends
+            raise self.lost_error()
         self._last_id = number = self._last_id + 1
         session: asyncio.Future[SharedSession] = self.connection.loop.create_future()
         message = self._open_message(number, capacity_wait_s)

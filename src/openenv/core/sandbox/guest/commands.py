@@ -1,7 +1,7 @@
 """Commands: each a process of its own, which ends with all that it has started."""
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -52,15 +52,28 @@ def run_command(
     Raises:
         ServerGoneError: Nobody waits for the result any more.
     """
+    program = partial(execute, command.argv, command.environment, command.folder)
+    return run_program(program, command.stdin, command.wall_s, control, settings, keep, further)
+
+
+def run_program(
+    program: Callable[[], object],
+    given: bytes,
+    wall_s: float,
+    control: int,
+    settings: Settings,
+    keep: Collection[int],
+    further: Sequence[Capture] = (),
+) -> CallResult:
+    """Run a function in a process of its own, and end what it leaves behind; as ``run_command``."""
     captures = [Capture(settings.output_bytes), Capture(settings.output_bytes), *further]
     stdin, ours = os.pipe2(os.O_CLOEXEC)
-    feed = Feed(ours, command.stdin)
-    program = partial(execute, command.argv, command.environment, command.folder)
+    feed = Feed(ours, given)
     pid = spawn(settings, [stdin, *(capture.writer for capture in captures)], program)
     os.close(stdin)
     done = os.pidfd_open(pid)
     try:
-        stopped = watch(control, [done], captures, feed, settings, command.wall_s, [*keep, pid])
+        stopped = watch(control, [done], captures, feed, settings, wall_s, [*keep, pid])
         exit_code = exit_code_of(pid)
     finally:
         os.close(done)

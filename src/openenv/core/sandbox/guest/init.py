@@ -12,7 +12,7 @@ import signal
 from contextlib import suppress
 
 from . import files
-from .commands import Command, run_command
+from .commands import Command, run_command, run_program
 from .frames import Frame, pack, read_frame
 from .kernel import adopt_orphans, die_with_parent, drop_capabilities, hide_memory
 from .metering import ServerGoneError
@@ -20,6 +20,7 @@ from .processes import end_others
 from .python import Python
 from .settings import Settings
 from .shell import Shell
+from .worker import compile_only
 
 _MOST_BODY_BYTES = 2**30
 _LOOK_S = 0.2
@@ -69,6 +70,9 @@ class Init:
                     return self._python.after(self._shell.run(body.decode(), *arguments)).pack()
                 case "python":
                     return self._python.run(body, head["echo"], head["wall_s"], self._control).pack()
+                case "compile":
+                    keep = [self._python.pid]
+                    return run_program(compile_only, body, head["wall_s"], self._control, self._settings, keep).pack()
                 case "write":
                     files.write_file(self._settings.work, head["path"], body)
                     return pack({"done": True})

@@ -68,7 +68,7 @@ function Summary({ run, last }) {
       <div><dt>In groups of</dt><dd>${settings.group_size}</dd></div>
       ${began && html`<div><dt>Started</dt><dd>${when(began.time)}</dd></div>`}
       ${run.starts.length > 1 && html`<div><dt>Resumed</dt><dd>${run.starts.length - 1} time${run.starts.length > 2 ? "s" : ""}</dd></div>`}
-      ${spentIn(run.rows).map(([name, text, more]) => html`<div><dt>${name}</dt><dd>${text}</dd>${more && html`<dd class="of">${more}</dd>`}</div>`)}
+      ${spentIn(run.rows, run.scores).map(([name, text, more]) => html`<div><dt>${name}</dt><dd>${text}</dd>${more && html`<dd class="of">${more}</dd>`}</div>`)}
       ${run.state === "running" && last > 0 && html`<div><dt>Left</dt><dd>${duration((steps - last) * secondsEach(run.rows))}</dd></div>`}
     </dl>
     ${steps > 0 && html`<progress max=${steps} value=${last} aria-label="Steps done"></progress>`}
@@ -77,15 +77,21 @@ function Summary({ run, last }) {
   </section>`;
 }
 
-/** The price of all episodes, and what users, opponents and judges have used; a number that one step lacks is not known. */
-function spentIn(rows) {
-  const sum = (counted, metric) => {
-    const values = rows.filter((row) => counted in row).map((row) => row[metric]);
+/** Prices of all episodes and of the model's evaluations, and what users, opponents and judges have used; a number that one step lacks is not known. */
+function spentIn(rows, scores) {
+  const sum = (counted, metric, of = rows) => {
+    const values = of.filter((row) => counted in row).map((row) => row[metric]);
     return values.some((value) => value === undefined) ? null : values.reduce((total, value) => total + value, 0);
   };
   const short = (count) => count?.toLocaleString("en", { notation: "compact" }) ?? "?";
   const dollars = (value) => (value === null ? "price not known" : `$${value.toPrecision(3)}`);
   const facts = rows.some((row) => "cost/episodes" in row) ? [["Price", dollars(sum("cost/episodes", "cost/price_usd"))]] : [];
+  const ofModel = Object.entries(scores).filter(([player]) => !/(random|scripted) player$/.test(player)).map(([, score]) => score.costs);
+  const ofSteps = rows.filter((row) => "evaluation/cost/episodes" in row);
+  const evaluations = [...ofModel, ...ofSteps.map((row) => ({ "cost/episodes": 1, "cost/price_usd": row["evaluation/cost/price_usd"] }))];
+  if (evaluations.some((costs) => "cost/episodes" in costs)) {
+    facts.push(["Price of evaluations", dollars(sum("cost/episodes", "cost/price_usd", evaluations))]);
+  }
   const names = rows.flatMap(Object.keys).map((metric) => /^participants\/(.*)\/replies$/.exec(metric)?.[1]);
   for (const name of new Set(names.filter(Boolean))) {
     const of = (field, counted = "replies") => sum(`participants/${name}/${counted}`, `participants/${name}/${field}`);
