@@ -58,20 +58,13 @@ class ProcessOptions:
 
 
 def run_in_process(
-    target: str | Path, limits: RunLimits, max_level: Level = Level.RUNTIME, *, with_card: bool = False
+    target: str | Path, limits: RunLimits, max_level: Level = Level.RUNTIME, options: ProcessOptions | None = None
 ) -> list[CheckResult]:
     """Run the checks of an environment that runs in a separate process. A check in which that ends, or hangs, fails.
-
-    Args:
-        target: The environment.
-        limits: Limits of the run.
-        max_level: The highest level of checks.
-        with_card: Whether what a card has beside is measured too.
 
     Raises:
         EnvironmentNotFoundError: There is no such environment.
     """
-    options = ProcessOptions(with_card=with_card)
     return [result for results in each_in_process(target, limits, max_level, options) for result in results]
 
 

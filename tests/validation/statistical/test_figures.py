@@ -1,4 +1,4 @@
-"""Figures of checks in reports."""
+"""Measurement of checks in reports."""
 
 import pytest
 

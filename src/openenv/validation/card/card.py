@@ -9,7 +9,7 @@ from typing import Any
 from openenv.auto.package import EnvironmentPackage
 from openenv.records.prices import Prices, Spending
 from openenv.validation.report import CheckResult
-from openenv.validation.run_process import run_in_process
+from openenv.validation.run_process import ProcessOptions, run_in_process
 from openenv.validation.statistical.figures import figure_text
 from openenv.validation.trials import RunLimits
 from openenv.validation.types import CheckStatus, Level
@@ -86,7 +86,7 @@ class Card:
 
     @property
     def faults(self) -> list[CardFigure]:
-        """Figures that are not as they should be."""
+        """Measurement that are not as they should be."""
         return [each for each in self.figures if each.is_good is False]
 
     def as_json(self) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def make_card(package: EnvironmentPackage, prices: Prices | None = None, seconds
     """
     begun = time.monotonic()
     limits = RunLimits(**{**asdict(_LIMITS), "until": begun + seconds - _LAST_CHECK_S})
-    results = run_in_process(package.target, limits, Level.STATISTICAL, with_card=True)
+    results = run_in_process(package.target, limits, Level.STATISTICAL, ProcessOptions(with_card=True))
     return card_of(package, results, prices, round(time.monotonic() - begun, 1))
 
 

@@ -119,9 +119,9 @@ class GradedEnvironment:
         self.code = tuple(code)
         self.paid: dict[tuple[str, str], str] = {}
         self.pays_nothing_done = False
-        self.played = 0
         self.is_repeatable = True
         self.is_isolated = False
+        self.played = 0
         self.faults: dict[str, tuple[Action, Mapping[str, Any]]] = {}
         self._player_client = player_client or client
         # The oracle's episodes, so that their ids stay theirs, and the calls that their actions are; set by ``calls``.

@@ -46,13 +46,13 @@ def graded_package(
         provider: Provider of its server; by default a process of this machine.
     """
     with ExitStack() as exits:
-        provider = provider or LocalProcessProvider(package.target)
-        client = _client(provider, limits, exits)
+        served = provider or LocalProcessProvider(package.target)
+        client = _client(served, limits, exits)
         client.connect()
         own: Client | None = None
         with suppress(ConfigurationError):  # then the player is called with dicts
             cls: Any = within(limits.answer_s, package.client_class)
-            own = cls(provider=StartedServer(provider), message_timeout_s=limits.answer_s).sync()
+            own = cls(provider=StartedServer(served), message_timeout_s=limits.answer_s).sync()
             exits.callback(cast("Client", own).close)
         yield GradedEnvironment(
             client,
@@ -63,7 +63,7 @@ def graded_package(
             elsewhere=lambda: _client(
                 LocalProcessProvider(package.target, env_vars={"PYTHONHASHSEED": "7"}), limits, exits
             ),
-            beside=lambda: _client(StartedServer(provider), limits, exits),
+            beside=lambda: _client(StartedServer(served), limits, exits),
             serve_here=lambda: _client(in_process_provider(Target.of(package.target)), limits, exits),
             code=(str(package.folder),),
         )

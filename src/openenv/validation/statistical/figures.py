@@ -1,4 +1,4 @@
-"""Figures of statistical checks, as reports have them."""
+"""Measurement of statistical checks, as reports have them."""
 
 from typing import Any
 
