@@ -4,23 +4,25 @@ from collections.abc import Sequence
 
 import pytest
 
-from openenv.validation.findings import Check, Finding, LeftOutError, Measurement, fail, run_check, warn
+from openenv.validation.findings import Check, Finding, LeftOutError, Measurement, fail, run_check, shown, warn
 
 MIXED = (warn("a", "do this"), fail("b", "do that"), warn("c", "do this"))
 
 
-def shown(findings: Sequence[Finding], warns_as: str = "") -> list[tuple[str, str, list[str], str | None]]:
+def results_of_findings(
+    findings: Sequence[Finding], warns_as: str = ""
+) -> list[tuple[str, str, list[str], str | None]]:
     check: Check[None] = Check("static.x", "looks at x", lambda _: findings, warns_as)
     results = run_check(check, None)
     return [(each.check_id, each.status.value, each.evidence, each.remediation) for each in results]
 
 
 def test_a_check_without_findings_passes() -> None:
-    assert shown(()) == [("static.x", "pass", [], None)]
+    assert results_of_findings(()) == [("static.x", "pass", [], None)]
 
 
 def test_warnings_have_an_id_of_their_own_and_each_remedy_is_there_once() -> None:
-    assert shown(MIXED) == [
+    assert results_of_findings(MIXED) == [
         ("static.x", "fail", ["b"], "do that"),
         ("static.x_advice", "fail", ["a", "c"], "do this"),
     ]
@@ -28,11 +30,11 @@ def test_warnings_have_an_id_of_their_own_and_each_remedy_is_there_once() -> Non
 
 @pytest.mark.parametrize("findings", [(), MIXED])
 def test_warnings_of_a_check_that_names_their_id_always_have_a_result(findings: Sequence[Finding]) -> None:
-    assert [check_id for check_id, *_ in shown(findings, "static.y")] == ["static.x", "static.y"]
+    assert [check_id for check_id, *_ in results_of_findings(findings, "static.y")] == ["static.x", "static.y"]
 
 
 def test_a_check_that_only_warns_has_one_result() -> None:
-    assert shown(MIXED, "static.x") == [("static.x", "fail", ["a", "b", "c"], "do this\ndo that")]
+    assert results_of_findings(MIXED, "static.x") == [("static.x", "fail", ["a", "b", "c"], "do this\ndo that")]
 
 
 def test_the_subject_stands_in_the_report() -> None:
@@ -60,3 +62,8 @@ def test_a_check_that_can_not_be_made_is_left_out_with_the_reason() -> None:
         ["there is no x"],
         {"subject": "looks at x"},
     )
+
+
+def test_a_long_value_is_shortened() -> None:
+    assert shown({"word": "mouse"}) == '{"word": "mouse"}'
+    assert len(shown("x" * 1000)) == 200

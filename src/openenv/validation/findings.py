@@ -1,5 +1,6 @@
 """Checks and their findings."""
 
+import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,8 @@ from openenv.validation.report import CheckResult, skipped
 from openenv.validation.types import CheckStatus, Severity
 
 SubjectT = TypeVar("SubjectT")
+LONGEST_TEXT = 200
+"""Characters of a value in evidence."""
 ADVICE = "_advice"
 """End of the id of a check's warnings."""
 
@@ -116,3 +119,23 @@ def _result(
         remediation="\n".join(dict.fromkeys(finding.remedy for finding in findings)) or None,
         duration_s=duration_s,
     )
+
+
+def shortened(text: str, longest: int = LONGEST_TEXT) -> str:
+    """Return the beginning of a text, so long at most.
+
+    Example:
+        >>> shortened("a long story", 10)
+        'a long ...'
+    """
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."
+
+
+def shown(value: Any) -> str:
+    """Return a value as short JSON.
+
+    Example:
+        >>> shown({"word": "mouse"})
+        '{"word": "mouse"}'
+    """
+    return shortened(json.dumps(value, ensure_ascii=False, default=str))

@@ -4,7 +4,6 @@ A trial is played with one kind of action first, or one tool, and at random from
 player. The observations are compared when the same actions are sent once more, to another session or process.
 """
 
-import json
 import re
 import sysconfig
 import time
@@ -32,11 +31,11 @@ from openenv.core.exceptions import (
 from openenv.core.sync_client import SyncEnvClient
 from openenv.train.agents.players import RandomPlayer, RandomToolPlayer
 from openenv.train.tools.environment_tools import EnvironmentTools
+from openenv.validation.findings import shown
 
 SEED, OTHER_SEED = 1, 2
 SCRIPTED = "the scripted player"
 SCRIPTED_STEPS, RANDOM_STEPS, FEW_STEPS, REPLAYED_STEPS = 2000, 200, 20, 50
-_LONGEST = 200
 # Types of exceptions by which an environment refuses an action that fits its schema.
 REFUSING = ("ValueError", "Illegal", "Invalid")
 _DURATION = re.compile(r"(time|duration|elapsed|latency)(_(ns|us|ms|s|sec|seconds))?$")
@@ -211,7 +210,7 @@ class Trials:
         """Send an action, and return the observation: the one before if the action was refused."""
         fields = action_fields(action)
         try:
-            result = self._answer(trial, f"step {trial.steps + 1} with {_shortened(fields)}", client.step, action)
+            result = self._answer(trial, f"step {trial.steps + 1} with {shown(fields)}", client.step, action)
         except _RefusedError as error:
             if trial.name == SCRIPTED:
                 raise
@@ -238,7 +237,7 @@ class Trials:
         except (OpenEnvError, FaultError) as error:
             raise FaultError(f"{before} raised {where(error)}") from error
         if trial.name == SCRIPTED and not isinstance(action, BaseModel):
-            came = f"{type(action).__name__}, {_shortened(action)}"
+            came = f"{type(action).__name__}, {shown(action)}"
             raise FaultError(f"{before} returned a {came}; expected an action, as in MyAction(...){_defined(player)}")
         return action
 
@@ -304,7 +303,7 @@ def differences(left: Any, right: Any) -> Iterator[tuple[str, str]]:
     """Iterate over the paths at which two answers differ, and both values. Durations that were measured may differ."""
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         if left.keys() == right.keys() and list(left) != list(right):
-            yield "", f"keys in the order {_shortened(list(left))} and {_shortened(list(right))}"
+            yield "", f"keys in the order {shown(list(left))} and {shown(list(right))}"
             return
         keys: list[Any] = [*left, *(key for key in right if key not in left)]
         pairs = [(key, left.get(key), right.get(key)) for key in keys]
@@ -312,7 +311,7 @@ def differences(left: Any, right: Any) -> Iterator[tuple[str, str]]:
         pairs = [(number, *values) for number, values in enumerate(zip(left, right, strict=True))]
     else:
         if type(left) is not type(right) or left != right:  # 1, 1.0 and true are other bytes
-            yield "", f"{_shortened(left)} and {_shortened(right)}"
+            yield "", f"{shown(left)} and {shown(right)}"
         return
     for key, *values in pairs:
         if not (_DURATION.search(str(key)) and all(isinstance(each, float) for each in values)):
@@ -362,11 +361,6 @@ def _disturb(neighbour: Client | None, action: dict[str, Any] | None) -> None:
             neighbour.reset(seed=OTHER_SEED)
         else:
             neighbour.step(action)
-
-
-def _shortened(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 class _FirstOfKind:

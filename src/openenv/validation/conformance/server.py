@@ -20,7 +20,7 @@ from openenv.core.exceptions import ConfigurationError, RequestError
 from openenv.core.wire.bounded_json import read_json
 from openenv.core.wire.names import V1
 from openenv.train.agents.players import RandomPlayer
-from openenv.validation.findings import Finding, fail
+from openenv.validation.findings import Finding, fail, shortened
 from openenv.validation.runtime.transport import FAULTS, abort_socket, open_socket
 from openenv.validation.trials import action_fields
 
@@ -237,7 +237,7 @@ def unexpected(expected: str, request: Any, came: Any) -> Finding:
 
 def _shown(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    return shortened(text, _LONGEST)
 
 
 def _came(error: Exception) -> str:

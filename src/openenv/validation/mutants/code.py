@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
+from openenv.validation.findings import shortened
+
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 NodeT = TypeVar("NodeT", bound=ast.AST)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -99,7 +101,7 @@ class Code:
 
     def replace(self, node: ast.expr | ast.stmt, by: str, what: str = "") -> Mutation:
         """Return the mutation that replaces a node."""
-        change = what or f"{shortened(node)} becomes {shortened(by)}"
+        change = what or f"{in_a_line(node)} becomes {in_a_line(by)}"
         return self.change(node, [_span(node, by if isinstance(node, ast.stmt) else f"({by})")], change)
 
     def rewrite(self, function: Function, body: Sequence[str], what: str) -> Mutation:
@@ -138,10 +140,10 @@ def _working(function: Function) -> ast.stmt:
     return body[1] if ast.get_docstring(function) is not None and len(body) > 1 else body[0]
 
 
-def shortened(node: ast.AST | str) -> str:
+def in_a_line(node: ast.AST | str) -> str:
     """Return code in one short line."""
     text = " ".join((node if isinstance(node, str) else ast.unparse(node)).split())
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+    return shortened(text, _LONGEST)
 
 
 def _span(node: ast.expr | ast.stmt, text: str) -> Edit:

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from openenv.validation.mutants.code import Code, Mutation, shortened
+from openenv.validation.mutants.code import Code, Mutation, in_a_line
 
 _INVERSE: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq,
@@ -54,7 +54,7 @@ class Operator:
 def _dropped_checks(code: Code) -> Iterator[Mutation]:
     for node in code.of_type(ast.If):
         if not node.orelse and isinstance(node.body[-1], ast.Raise):
-            yield code.replace(node, "pass", f"dropped: if {shortened(node.test)}: {shortened(node.body[-1])}")
+            yield code.replace(node, "pass", f"dropped: if {in_a_line(node.test)}: {in_a_line(node.body[-1])}")
 
 
 def _compared(code: Code, becomes: dict[type[ast.cmpop], type[ast.cmpop]]) -> Iterator[Mutation]:
@@ -132,7 +132,7 @@ def _updates(code: Code, *, is_reset: bool) -> Iterator[Mutation]:
         if function is None or function.name == "__init__" or (function.name == "reset") is not is_reset:
             continue
         if all(_is_field(target) for target in targets):
-            yield code.replace(node, "pass", f"dropped: {shortened(node)}")
+            yield code.replace(node, "pass", f"dropped: {in_a_line(node)}")
 
 
 def _is_field(target: ast.expr) -> bool:
@@ -146,7 +146,7 @@ def _is_field(target: ast.expr) -> bool:
 def _dropped_calls(code: Code) -> Iterator[Mutation]:
     for node in code.of_type(ast.Expr):
         if isinstance(node.value, ast.Call) and not _is_constructor(node.value):
-            yield code.replace(node, "pass", f"dropped: {shortened(node)}")
+            yield code.replace(node, "pass", f"dropped: {in_a_line(node)}")
 
 
 def _is_constructor(call: ast.Call) -> bool:
@@ -157,7 +157,7 @@ def _swallowed_errors(code: Code) -> Iterator[Mutation]:
     for node in code.of_type(ast.ExceptHandler):
         if any(isinstance(each, ast.Raise) for each in node.body):
             last = node.body[-1]
-            yield code.replace(last, "pass", f"swallowed: {shortened(last)}")
+            yield code.replace(last, "pass", f"swallowed: {in_a_line(last)}")
     for function in code.functions:
         returns = None if function.returns is None else ast.unparse(function.returns)
         if returns == "float" and not isinstance(function, ast.AsyncFunctionDef):

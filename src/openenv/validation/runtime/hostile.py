@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from openenv.core.env_server.mcp_types import Tool
 from openenv.core.schema.reader import constants, members
 from openenv.validation.conformance.server import NoAnswerError, Server, Socket
-from openenv.validation.findings import Finding, Measurement, fail, warn
+from openenv.validation.findings import Finding, Measurement, fail, shown, warn
 from openenv.validation.semantic.fields import FieldRole, open_fields
 from openenv.validation.trials import REFUSING, SEED
 
@@ -98,7 +98,7 @@ def find_in_hostile_actions(server: Server) -> Iterator[Finding | Measurement]:
                 yield fail(f"{what} gets no answer, or ends the session: {error}", _REFUSE)
                 break
             if _parts(after)[0] not in ("state", "observation"):
-                yield fail(f"the session does not continue after {what}: {_shortened(after)}", _REFUSE)
+                yield fail(f"the session does not continue after {what}: {shown(after)}", _REFUSE)
                 break
             refused += kind == "error"
             message = str(data.get("message", ""))
@@ -106,7 +106,7 @@ def find_in_hostile_actions(server: Server) -> Iterator[Finding | Measurement]:
                 cause = message.partition(":")[0]
                 warnings.setdefault(cause, warn(f"{what} gets an error instead of an answer: {message:.200}", _REFUSE))
             elif kind == "observation" and not is_program and data.get("reward") == 0 and _BROKEN.search(str(data)):
-                yield fail(f"{what} is booked as a reward of 0: {_shortened(data)}", _FALSE_ZERO)
+                yield fail(f"{what} is booked as a reward of 0: {shown(data)}", _FALSE_ZERO)
     yield from warnings.values()
     yield Measurement({"frames": sent, "refused": refused})
 
@@ -167,7 +167,3 @@ def _parts(answer: Any) -> tuple[str, Mapping[str, Any]]:
         return "", {}
     data = answer.get("data")
     return str(answer.get("type")), data if isinstance(data, dict) else {}
-
-
-def _shortened(value: Any) -> str:
-    return f"{json.dumps(value, default=str):.200}"

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
-from openenv.validation.findings import Check, Finding, fail
+from openenv.validation.findings import Check, Finding, fail, shown
 from openenv.validation.semantic.episodes import Action, Clock, GradedEpisode
 from openenv.validation.semantic.graded import MAX_RANDOM_STEPS, GradedEnvironment
-from openenv.validation.semantic.texts import shown, task_name
+from openenv.validation.semantic.texts import task_name
 from openenv.validation.trials import action_fields
 
 _SHARE = 0.25

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 
 from openenv.core.exceptions import OpenEnvError
-from openenv.validation.findings import Check, Finding, Measurement, fail, warn
+from openenv.validation.findings import Check, Finding, Measurement, fail, shown, warn
 from openenv.validation.semantic.episodes import Action, Clock, GradedEpisode
 from openenv.validation.semantic.fields import FieldRole, OpenField
 from openenv.validation.semantic.graded import MAX_REPLAYED, GradedEnvironment
 from openenv.validation.semantic.probes import ISOLATED, MAX_FIELDS, SHARE, context_of
 from openenv.validation.semantic.probing import ProbeContext
 from openenv.validation.semantic.program_probes import REWARD_FILES, TEST_FILES
-from openenv.validation.semantic.texts import shown, task_name
+from openenv.validation.semantic.texts import task_name
 
 EXCLUDED = ("touched tests", "touched tools", "the reward's file", "the clock")
 """Families of exploits that isolated grading makes impossible."""

@@ -7,11 +7,11 @@ from contextlib import suppress
 from typing import Any
 
 from openenv.core.exceptions import OpenEnvError
-from openenv.validation.findings import Check, Finding, fail
+from openenv.validation.findings import Check, Finding, fail, shown
 from openenv.validation.semantic.episodes import GradedAnswer, GradedEpisode, play_actions
 from openenv.validation.semantic.fields import FieldRole
 from openenv.validation.semantic.graded import GradedEnvironment
-from openenv.validation.semantic.texts import WRONG, normalised, shown, strings_in, task_name
+from openenv.validation.semantic.texts import WRONG, normalised, strings_in, task_name
 
 MIN_LETTERS = 6
 _NAMES = re.compile(

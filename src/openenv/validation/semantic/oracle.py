@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from openenv.core.exceptions import OpenEnvError
-from openenv.validation.findings import Check, Finding, fail, warn
+from openenv.validation.findings import Check, Finding, fail, shown, warn
 from openenv.validation.semantic.episodes import Action, GradedEpisode
 from openenv.validation.semantic.fields import FieldRole, OpenField
 from openenv.validation.semantic.graded import GradedEnvironment
-from openenv.validation.semantic.texts import number_of, shown, task_name
+from openenv.validation.semantic.texts import number_of, task_name
 
 _EXACT = re.compile(r"exact|verbatim|case.sensitive|character.for.character", re.IGNORECASE)
 _SOLVE = "Correct the task's answer or its grading, or the player, until the scripted player solves it."

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from functools import partial
 
 from openenv.core.exceptions import OpenEnvError
-from openenv.validation.findings import Check, Finding, Measurement, fail, warn
+from openenv.validation.findings import Check, Finding, Measurement, fail, shown, warn
 from openenv.validation.semantic import program_probes, text_probes
 from openenv.validation.semantic.episodes import Action, Clock, GradedEpisode
 from openenv.validation.semantic.fields import FieldRole, OpenField
 from openenv.validation.semantic.graded import MAX_REPLAYED, GradedEnvironment
 from openenv.validation.semantic.leakage import has_answer
 from openenv.validation.semantic.probing import Probe, ProbeContext
-from openenv.validation.semantic.texts import shown, task_name
+from openenv.validation.semantic.texts import task_name
 
 ISOLATED = "semantic.isolated_grading"
 """Check that verifies isolated grading."""

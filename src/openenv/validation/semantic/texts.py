@@ -9,14 +9,6 @@ from typing import Any
 WRONG = "zzqx"
 """Word that is the answer to no question."""
 
-_LONGEST = 160
-
-
-def shown(value: Any) -> str:
-    """Return a value as short JSON."""
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
-
 
 def task_name(task: Mapping[str, Any]) -> str:
     """Return a task's name for people.

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 
 from openenv.core.exceptions import OpenEnvError
-from openenv.validation.findings import Check, Finding, fail, warn
+from openenv.validation.findings import Check, Finding, fail, shown, warn
 from openenv.validation.semantic.episodes import Action, GradedEpisode, play_actions
 from openenv.validation.semantic.graded import MAX_REPLAYED, GradedEnvironment
 from openenv.validation.semantic.planted import ELSEWHERE, FAILURES
-from openenv.validation.semantic.texts import WRONG, shown, task_name
+from openenv.validation.semantic.texts import WRONG, task_name
 from openenv.validation.trials import first_difference
 
 REPETITIONS = 5

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 
 from openenv.train.evaluation.intervals import mean_estimate
-from openenv.validation.findings import Check, Finding, LeftOutError, Measurement, fail, warn
+from openenv.validation.findings import Check, Finding, LeftOutError, Measurement, fail, shown, warn
 from openenv.validation.semantic.episodes import Action, Clock, GradedAnswer, GradedEpisode
-from openenv.validation.semantic.texts import shown
 from openenv.validation.statistical.figures import in_json
 from openenv.validation.statistical.sample import ORACLE, RANDOM, PlayerSample, SampledTask
 from openenv.validation.trials import action_fields
