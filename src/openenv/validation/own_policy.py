@@ -15,7 +15,7 @@ from openenv.validation.policy import OWN_POLICY, PolicyEntry, SeverityPolicy, l
 from openenv.validation.report import CheckResult, ValidationReport
 from openenv.validation.run_process import ProcessOptions, each_in_process
 from openenv.validation.runtime.scheduler import execute_graders
-from openenv.validation.source import Source, read_source, source_digest
+from openenv.validation.source import Source, digest_if_readable, read_source
 from openenv.validation.trials import RunLimits
 from openenv.validation.types import CheckStatus, Lane, Level, Severity, SignatureKind
 
@@ -52,7 +52,7 @@ def validate_folder(folder: Path, max_level: Level = Level.STATIC, limits: RunLi
     return make_report(
         "1" if max_level is Level.STATIC else "2",
         target=str(source.folder),
-        source_digest=_digest(source.folder),
+        source_digest=digest_if_readable(source.folder),
         signature=SignatureKind.OPENENV_SERVED,
         manifest=manifest,
         policy=policy_with(results),
@@ -129,14 +129,6 @@ def _declared(folder: Path) -> NormalizedManifest | None:
         return OpenEnvYamlParser().parse(folder)
     except ManifestError:  # which the check of the manifest reports, if there are declarations at all
         return None
-
-
-def _digest(folder: Path) -> str:
-    """Return the digest of a folder; nothing where it holds links, of which others may have another content."""
-    try:
-        return source_digest(folder)
-    except ValueError:
-        return ""
 
 
 def _results_of_others(

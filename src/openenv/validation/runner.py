@@ -32,7 +32,7 @@ from openenv.validation.runtime.artifacts import write_runtime_bundle
 from openenv.validation.runtime.package_run import STARTUP, PackageRun
 from openenv.validation.runtime.scheduler import execute_graders
 from openenv.validation.signature import detect_signature
-from openenv.validation.source import source_digest
+from openenv.validation.source import digest_if_readable, source_digest
 from openenv.validation.types import CheckStatus, Lane, Level, SignatureKind
 
 __all__ = [
@@ -192,7 +192,7 @@ class _Validation:
         later = [each for each in graders if each.level > Level.STATIC]
         with PackageRun(self._root, self._manifest, get_provider) as self.run:
             self._grade_run(self.run, later, subject)
-            if self._digest_now() != self._digest:
+            if digest_if_readable(self._root) != self._digest:
                 self.run.end_with(CheckStatus.ERROR, "package source changed during validation")
         if self.run.is_built:
             self._levels.add(Level.RUNTIME)
@@ -234,7 +234,10 @@ class _Validation:
     def _read(self, parser: Parser) -> tuple[str, NormalizedManifest | None]:
         """Return the digest and the manifest of the package; ``static.manifest`` has the reason if there is none."""
         start = time.perf_counter()
-        digest, faults = self._digest_now(), ManifestError(["package source could not be verified before validation"])
+        digest, faults = (
+            digest_if_readable(self._root),
+            ManifestError(["package source could not be verified before validation"]),
+        )
         if digest:
             try:
                 return digest, parser.parse(self._root)
@@ -250,13 +253,6 @@ class _Validation:
         )
         self._add([result])
         return digest, None
-
-    def _digest_now(self) -> str:
-        """Return the digest of the package's files, or nothing where they can't be read as such."""
-        try:
-            return source_digest(self._root)
-        except (OSError, ValueError):
-            return ""
 
     def _grade_run(self, run: PackageRun, graders: Sequence[Grader], subject: Subject) -> None:
         """Run the graders that do not depend on what did not pass."""

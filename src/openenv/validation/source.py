@@ -120,6 +120,14 @@ def source_digest(root: Path) -> str:
     return digest.hexdigest()
 
 
+def digest_if_readable(folder: Path) -> str:
+    """Return the digest of a folder; nothing where its files can't be read, or are links, which may change alone."""
+    try:
+        return source_digest(folder)
+    except (OSError, ValueError):
+        return ""
+
+
 def _source_files(root: Path) -> Iterator[Path]:
     for parent, folders, names in os.walk(root, onerror=_raise):
         folders[:] = [name for name in folders if name not in NO_SOURCE]
