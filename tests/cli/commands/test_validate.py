@@ -86,8 +86,11 @@ def test_the_statistical_level_shows_figures_and_the_training_can_be_left_out(op
     report = json.loads(ended.stdout)
     found = {each["check_id"]: each for each in report["results"] if each["check_id"].startswith("statistical.")}
     assert report["levels_run"] == [1, 2, 3, 4]
-    assert found["statistical.difficulty_separation"]["measured"]["tasks"] >= 32
-    assert {name for name, each in found.items() if each["status"] != "pass"} == {"statistical.learnability"}
+    assert len(found) == 8
+    # A busy machine may leave out what compares players, with the reason.
+    assert {each["status"] for each in found.values()} <= {"pass", "skip"}
+    assert found["statistical.learnability"]["status"] == "skip"
+    assert all(each["evidence"] for each in found.values() if each["status"] == "skip")
 
 
 def test_installed_environments_go_by_their_names(openenv: Any) -> None:
@@ -230,6 +233,9 @@ class TestRunning:
             "process_isolation",
             "episode_determinism",
             "episode_isolation",
+            "endurance",
+            "hostile_actions",
+            "floods",
         ]
         ids = [result["check_id"] for result in report["results"]]
         assert ids[-len(checks) :] == [f"runtime.{check}" for check in checks]
@@ -422,6 +428,7 @@ class TestMutants:
     def test_no_environment_ends_with_2(self, openenv_here: Any) -> None:
         assert openenv_here("validate", "no-such-environment", "--mutants").returncode == 2
 
+    @pytest.mark.level("process")
     def test_a_run_writes_the_report(self, openenv_here: Any, tmp_path: Path) -> None:
         folder = Broken("", "", "", []).write(tmp_path)
         ended = openenv_here("validate", folder, *RUN, "--mutants", "--max-mutants", "1", "--output", "report.json")
