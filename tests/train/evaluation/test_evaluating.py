@@ -153,7 +153,7 @@ def tasks_file(folder: Path, *seeds: int) -> str:
 
 
 def test_where_the_environment_failed_nothing_is_counted(stairs_server: RunningServer, tmp_path: Path) -> None:
-    tasks = tasks_file(tmp_path, 0, CRASHING_SEEDS + 3, 0, 0)
+    tasks = tasks_file(tmp_path, 0, CRASHING_SEEDS + 3, 1, 2)
     settings = random_player(stairs_server, tasks=tasks, max_turns=40)
     evaluation = run(settings, tmp_path / "e", samples=2, sessions=8)
     assert [len(task.rewards) for task in evaluation.tasks] == [2, 0, 2, 2]

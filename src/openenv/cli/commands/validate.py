@@ -97,22 +97,30 @@ LearningSteps = Annotated[
 Local = Annotated[bool, typer.Option("--local", help="Read TARGET as no URL.", hidden=True)]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show every finding, and what was expected and found.")]
 Run = Annotated[bool, typer.Option("--run/--no-run", help="Run the environment too; --no-run is --level static.")]
+_MUTANTS = "Mutants"
+
 Mutants = Annotated[
     bool,
     typer.Option(
         "--mutants",
+        rich_help_panel=_MUTANTS,
         help="Plant faults in copies of the folder's code, validate each by the policy openenv-v1, and list those that "
         "no check finds.",
     ),
 ]
-MaxMutants = Annotated[int, typer.Option("--max-mutants", metavar="N", min=1, help="Faults that are planted.")]
-Seed = Annotated[int, typer.Option(metavar="N", help="With --mutants: determines which faults are planted.")]
+MaxMutants = Annotated[
+    int, typer.Option("--max-mutants", metavar="N", min=1, rich_help_panel=_MUTANTS, help="Faults that are planted.")
+]
+Seed = Annotated[
+    int, typer.Option(metavar="N", rich_help_panel=_MUTANTS, help="Seed that determines which faults are planted.")
+]
 Jobs = Annotated[
     int | None,
     typer.Option(
         metavar="N",
         min=1,
-        help=f"With --mutants: copies that are validated at once.  [default: one for each CPU, {MAX_JOBS} at most]",
+        rich_help_panel=_MUTANTS,
+        help=f"Copies that are validated at once.  [default: one for each CPU, {MAX_JOBS} at most]",
         show_default=False,
     ),
 ]
