@@ -77,22 +77,6 @@ def test_the_report_goes_to_a_file_too(openenv: Any, tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.level("process")
-def test_the_statistical_level_shows_figures_and_the_training_can_be_left_out(openenv: Any, tmp_path: Path) -> None:
-    folder = scaffold(tmp_path, "my_env")
-    ended = openenv(
-        "validate", folder, "--level", "statistical", "--learning-steps", "0", "--json", timeout_s=PATIENCE_S
-    )
-    report = json.loads(ended.stdout)
-    found = {each["check_id"]: each for each in report["results"] if each["check_id"].startswith("statistical.")}
-    assert report["levels_run"] == [1, 2, 3, 4]
-    assert len(found) == 8
-    # A busy machine may leave out what compares players, with the reason.
-    assert {each["status"] for each in found.values()} <= {"pass", "skip"}
-    assert found["statistical.learnability"]["status"] == "skip"
-    assert all(each["evidence"] for each in found.values() if each["status"] == "skip")
-
-
 def test_installed_environments_go_by_their_names(openenv: Any) -> None:
     assert openenv("validate", "wordle", *RUN, timeout_s=PATIENCE_S).returncode == 0
 
