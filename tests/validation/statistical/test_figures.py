@@ -1,4 +1,4 @@
-"""Measurement of checks in reports."""
+"""Figures of checks in reports."""
 
 import pytest
 

@@ -86,7 +86,7 @@ class Card:
 
     @property
     def faults(self) -> list[CardFigure]:
-        """Measurement that are not as they should be."""
+        """Figures that are not as they should be."""
         return [each for each in self.figures if each.is_good is False]
 
     def as_json(self) -> dict[str, Any]:

@@ -34,9 +34,7 @@ def each_package_results(package: EnvironmentPackage, limits: RunLimits) -> Iter
 
 @contextmanager
 def graded_package(
-    package: EnvironmentPackage,
-    limits: RunLimits,
-    provider: RuntimeProvider | None = None,
+    package: EnvironmentPackage, limits: RunLimits, provider: RuntimeProvider | None = None
 ) -> Iterator[GradedEnvironment]:
     """Serve a package, in a separate process by default, and examine its grading; all servers end with the context.
 

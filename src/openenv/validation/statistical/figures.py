@@ -1,4 +1,4 @@
-"""Measurement of statistical checks, as reports have them."""
+"""Figures of statistical checks, as reports have them."""
 
 from typing import Any
 
