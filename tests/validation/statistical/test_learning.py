@@ -73,6 +73,20 @@ def test_no_steps_leave_the_training_out(tmp_path: Path) -> None:
     assert (found.status, found.evidence) == (CheckStatus.SKIP, ["--learning-steps 0 leaves the training out"])
 
 
+def test_no_time_leaves_the_training_out(tmp_path: Path) -> None:
+    found = learned(tmp_path, "1.0", RunLimits(learning_s=0))
+    assert (found.status, found.evidence) == (
+        CheckStatus.SKIP,
+        ["0 of 0 trainings improved; no time was left for further seeds"],
+    )
+
+
+@pytest.mark.level("training")
+def test_an_environment_without_a_reward_leaves_the_training_out(tmp_path: Path) -> None:
+    found = learned(tmp_path, "None", RunLimits(learning_steps=2, learning_seeds=1))
+    assert found.status is CheckStatus.SKIP, found
+
+
 def test_without_libraries_the_training_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "openenv.validation.statistical.training", raising=False)
     monkeypatch.setitem(sys.modules, "transformers", None)

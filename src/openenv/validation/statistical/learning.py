@@ -39,7 +39,7 @@ def find_in_learning(learned: LearningTarget) -> Iterator[Finding | Measurement]
     training = imported_training()
     curves: list[LearningCurve] = []
     until = time.monotonic() + limits.learning_s
-    needed = limits.learning_seeds // 2 + 1
+    needed, improved = limits.learning_seeds // 2 + 1, 0
     for seed in range(1, limits.learning_seeds + 1):
         left_s = until - time.monotonic()
         if left_s <= 0:
@@ -50,6 +50,8 @@ def find_in_learning(learned: LearningTarget) -> Iterator[Finding | Measurement]
             raise LeftOutError(f"the tiny policy can't be trained on it: {error}") from error
         except OpenEnvError as error:
             raise LeftOutError(f"the training ended with an error: {error}") from error
+        if not curves[-1].rewards:
+            raise LeftOutError("no step of a training had an episode with a reward")
         improved = sum(curve.has_improved for curve in curves)
         if improved >= needed or len(curves) - improved >= needed:
             break
