@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 from tests.support.broken_environments import Broken
-from tests.support.environment_folders import scaffold, write_files
+from tests.support.environment_folders import scaffold, with_manifest_keys, write_files
 from tests.support.environments.common import Add, CounterEnvironment, Total
 from tests.support.packages import declarations, package
 from tests.support.public_folders import diary_env
@@ -75,6 +75,19 @@ def test_the_report_goes_to_a_file_too(openenv: Any, tmp_path: Path) -> None:
     assert {key: shown[key] for key in ("target", "source_digest", "manifest")} == {
         key: report[key] for key in ("target", "source_digest", "manifest")
     }
+
+
+@pytest.mark.level("process")
+def test_the_statistical_level_has_its_reasons_where_no_player_is_brought_along(openenv: Any, tmp_path: Path) -> None:
+    folder = with_manifest_keys(scaffold(tmp_path, "my_env"), player=None)
+    options = ["--level", "statistical", "--learning-steps", "0", "--json"]
+    report = json.loads(openenv("validate", folder, *options, timeout_s=PATIENCE_S).stdout)
+    found = {each["check_id"]: each for each in report["results"] if each["check_id"].startswith("statistical.")}
+    assert report["levels_run"] == [1, 2, 3, 4]
+    assert len(found) == 8
+    assert {each["status"] for each in found.values()} == {"skip"}
+    assert "scripted player" in found["statistical.difficulty_separation"]["evidence"][0]
+    assert found["statistical.learnability"]["evidence"] == ["--learning-steps 0 leaves the training out"]
 
 
 def test_installed_environments_go_by_their_names(openenv: Any) -> None:
