@@ -42,7 +42,6 @@ from openenv.validation.runtime.endurance import find_in_endurance
 from openenv.validation.runtime.hostile import find_in_floods, find_in_hostile_actions
 from openenv.validation.runtime.recorded import RECORD, first_unlike, read_recorded
 from openenv.validation.runtime.states import find_in_states
-from openenv.validation.runtime.transport import FAULTS
 from openenv.validation.runtime.varied_process import Variation, VariedProcessProvider
 from openenv.validation.source import read_source
 from openenv.validation.trials import (
@@ -159,11 +158,6 @@ class Running:
         client = self.package.client_class()(provider=server, message_timeout_s=self.limits.answer_s).sync()
         self._exits.callback(client.close)
         return client
-
-    @property
-    def base_url(self) -> str:
-        """Address of the first server."""
-        return self._provider.base_url
 
     @cached_property
     def reset_method(self) -> Function | None:
@@ -431,16 +425,17 @@ def _find_in_sessions(running: Running) -> Iterator[Finding]:
         )
 
 
-def _find_in_recorded(running: Running) -> Iterator[Finding]:
+def _find_in_recorded(running: Running) -> Iterator[Finding | Measurement]:
     """Find answers that are not those of the episodes on record."""
     episodes = read_recorded(running.package.folder)
+    yield Measurement({"episodes": 0 if episodes is None else len(episodes)})
     if episodes is None:
         return
     running.client.disconnect()
     try:
-        unlike = first_unlike(running.base_url, episodes, running.limits.answer_s)
-    except FAULTS as error:
-        unlike = f"{type(error).__name__}: {error}"
+        unlike = first_unlike(running.server(), episodes)
+    except NoAnswerError as error:
+        unlike = str(error)
     if unlike is not None:
         yield fail(
             f"an episode on record has other answers, {unlike}",

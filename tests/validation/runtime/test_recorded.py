@@ -2,14 +2,14 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.environments.common import Add, CounterEnvironment, Total
 from tests.support.servers import RunningServer
-from websockets.sync.client import connect
 
-from openenv.core.addresses import socket_url
 from openenv.core.env_server.app import create_app
+from openenv.validation.conformance.server import Server
 from openenv.validation.runtime.recorded import RECORD, first_unlike, read_recorded
 
 
@@ -28,17 +28,18 @@ def test_a_folder_without_the_file_has_none(tmp_path: Path) -> None:
     assert read_recorded(tmp_path) is None
 
 
-def test_answers_are_compared_with_the_record(tmp_path: Path) -> None:
-    with RunningServer(create_app(CounterEnvironment, Add, Total)) as server:
+@pytest.mark.parametrize("auth", ["none", "always"])
+def test_answers_are_compared_with_the_record(tmp_path: Path, auth: Any) -> None:
+    with RunningServer(create_app(CounterEnvironment, Add, Total, auth=auth, token="sesame")) as running:
+        server = Server(running.url, 60.0, "sesame")
         request = {"type": "reset", "data": {"seed": 1, "episode_id": "0"}}
-        with connect(socket_url(server.url), proxy=None) as socket:
-            socket.send(json.dumps(request))
-            answer = str(socket.recv())
+        with server.socket() as socket:
+            answer = json.dumps(socket.exchange(request))
         recorded = read_recorded(write(tmp_path, [[[request, answer]]]))
         assert recorded is not None
-        assert first_unlike(server.url, recorded, 60.0) is None
+        assert first_unlike(server, recorded) is None
         other = answer.replace("false", "true")
         assert other != answer
-        found = first_unlike(server.url, [[(request, other)]], 60.0)
+        found = first_unlike(server, [[(request, other)]])
         assert found is not None
         assert found.startswith("episode 0, request 0: data.done: true and false")

@@ -6,9 +6,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from openenv.core.addresses import socket_url
-from openenv.validation.runtime.collector import MAX_MESSAGE_BYTES
-from openenv.validation.runtime.transport import open_socket
+from openenv.validation.conformance.server import Server
 from openenv.validation.trials import differences
 
 RECORD = "tests/golden_episodes.json"
@@ -32,24 +30,20 @@ def read_recorded(folder: Path) -> Recorded | None:
         return None
 
 
-def first_unlike(base_url: str, episodes: Recorded, timeout_s: float) -> str | None:
+def first_unlike(server: Server, episodes: Recorded) -> str | None:
     """Send the requests of episodes once more, and name the first answer that is another.
 
     Args:
-        base_url: The server's address.
+        server: The server.
         episodes: The episodes.
-        timeout_s: Seconds that an answer may take.
 
     Raises:
-        OSError: The server can't be reached, or does not answer in time.
-        WebSocketException: It ends the connection.
-        ValueError: An answer is no JSON.
+        NoAnswerError: It can't be reached, ends the connection, or answers not in time or not in JSON.
     """
     for number, episode in enumerate(episodes):
-        with open_socket(socket_url(base_url), {}, timeout_s=timeout_s, max_bytes=MAX_MESSAGE_BYTES) as connection:
+        with server.socket() as socket:
             for step, (request, answer) in enumerate(episode):
-                connection.send(json.dumps(request))
-                found = next(differences(json.loads(answer), json.loads(connection.recv(timeout_s))), None)
+                found = next(differences(json.loads(answer), socket.exchange(request)), None)
                 if found is not None:
                     return f"episode {number}, request {step}: {found[0]}: {found[1]}"
     return None
